@@ -69,6 +69,12 @@ struct spex_analysis_options {
      * sink is called by any of them, one call at a time.
      */
     unsigned threads;
+    /*
+     * What time a sample stands for is told by its latencies alone, not by what its instruction
+     * costs where the program is walked through again (docs/time.md).
+     */
+    bool no_replay;
+    uint8_t zero[3];
 };
 
 /*
@@ -78,6 +84,26 @@ struct spex_analysis_options {
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
 void spex_analysis_close(struct spex_analysis *analysis);
+
+/*
+ * How whose time it is was told (docs/time.md): the program was walked through again, by the
+ * numbers of a core, and what that says of latencies that it does not use is compared with the
+ * samples.
+ */
+enum spex_trust { SPEX_TRUST_NONE, SPEX_TRUST_POOR, SPEX_TRUST_FAIR, SPEX_TRUST_GOOD };
+struct spex_replay {
+    size_t size;      /* sizeof(struct spex_replay), set by the caller */
+    const char *core; /* whose numbers; NULL: a middling core's, since the CPU is not known */
+    double share;     /* of the samples; the others are weighed by their latencies alone */
+    double misfit;    /* mean difference of issue latencies from those sampled, by their mean */
+    double cycles;    /* of an operation, as replayed */
+    double clock;     /* GHz that the CPU must have had for that; 0: not known */
+    enum spex_trust trust;
+    uint8_t zero[12];
+};
+/* After a pass with SPEX_WANT_SPENT; share is 0 where nothing was replayed. */
+void spex_analysis_replay(const struct spex_analysis *analysis, struct spex_replay *replay);
+const char *spex_trust_name(enum spex_trust trust); /* "none", "poor", "fair", "good" */
 
 /* ---- samples ---- */
 

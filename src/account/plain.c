@@ -7,6 +7,11 @@ static inline uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static inline uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 void plain_init(struct plain *p, const struct spex_uarch_config *c)
 {
     memset(p, 0, sizeof *p);
@@ -64,8 +69,8 @@ static uint64_t room(const struct plain *p, unsigned kind)
     return at;
 }
 
-struct account_insn plain_run(struct plain *p, const struct account_op *u, uint32_t took,
-                              uint64_t place)
+struct account_insn plain_run(struct plain *p, const struct account_op *u,
+                              const struct plain_access *access)
 {
     const uint64_t free = room(p, u->kind) << 16 | p->begin;
     struct account_insn n;
@@ -81,9 +86,9 @@ struct account_insn plain_run(struct plain *p, const struct account_op *u, uint3
         n.issue = later(n.issue, later(p->retire, p->drain));
     n.done = n.issue + u->latency;
     if (u->kind == ACCOUNT_LOAD || u->kind == ACCOUNT_ATOMIC)
-        n.done = n.issue + took;
+        n.done = later(n.issue + access->took, sooner(access->until, n.issue + access->most));
     if (u->kind == ACCOUNT_LOAD)
-        n.done = forwarded(p, place, n.issue, n.done);
+        n.done = forwarded(p, access->place, n.issue, n.done);
     p->retire = n.retire = later(p->retire, n.done);
     p->retired[p->number++ % PLAIN_WINDOW] = p->retire;
     for (unsigned d = 0; d < sizeof u->dst; d++)
@@ -99,8 +104,8 @@ struct account_insn plain_run(struct plain *p, const struct account_op *u, uint3
     if (u->kind == ACCOUNT_LOAD)
         p->load_retired[p->loads++ % PLAIN_LOADS] = p->retire;
     if (u->kind == ACCOUNT_STORE || u->kind == ACCOUNT_ATOMIC) {
-        const size_t i = place_slot(place);
-        p->stored[i].place = place;
+        const size_t i = place_slot(access->place);
+        p->stored[i].place = access->place;
         p->stored[i].data = n.done;
         p->stored[i].number = p->stores;
         leave_buffer(p, p->retire);

@@ -39,11 +39,18 @@ void plain_init(struct plain *p, const struct spex_uarch_config *c);
 void plain_restart(struct plain *p, uint64_t cycle);
 
 /*
- * The next operation. took: of a load or atomic, from issue to done. place: names the eight bytes
- * that it reads or writes if those of a store and a load can be told to be the same; else 0.
+ * What is known of a load or atomic. took: cycles from issue to done. until: it is not done before
+ * this cycle, since its line is on its way or the data of a store is; but after `most` cycles.
+ * place: names the eight bytes of a load or store if those of two can be told to be the same; else
+ * 0.
  */
-struct account_insn plain_run(struct plain *p, const struct account_op *u, uint32_t took,
-                              uint64_t place);
+struct plain_access {
+    uint32_t took, most;
+    uint64_t until, place;
+};
+/* The next operation. */
+struct account_insn plain_run(struct plain *p, const struct account_op *u,
+                              const struct plain_access *access);
 /* A block has ended that used these ports. */
 void plain_ports(struct plain *p, const struct account_ports *ports);
 /* Its branch, done at this cycle, was mispredicted. */

@@ -1,9 +1,11 @@
 /* A pass over all files of a profile, and what is known after it. */
 #include "allocs.h"
 #include "pass.h"
+#include "replay.h"
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -104,12 +106,23 @@ static enum spex_status run_parts(struct spex_analysis *a, const struct analysis
     return status;
 }
 
+/* What the instructions of a file cost, before the first pass that asks for time. */
+static void need_replay(struct spex_analysis *a)
+{
+    if (a->replayed || !(a->options.want & SPEX_WANT_SPENT) || a->only)
+        return;
+    a->replayed = true;
+    a->replay = replay_make(a);
+}
+
 static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
                                  size_t count, struct shards *shards, struct spex_error *error)
 {
     struct spex_module *module;
     bool again = a->only && a->counted;
     a->no_memory = a->too_many = a->inexact = false;
+    for (size_t i = 0; i < (a->part_count ? a->part_count : 1); i++)
+        need_replay(a->part_count ? a->parts[i] : a);
     for (size_t i = 0; !again && (module = spex_symbols_nth(a->symbols, i)); i++)
         module->samples = module->left_out = module->unnamed = 0;
     a->enough = false;
@@ -313,6 +326,66 @@ unsigned spex_analysis_saturated(const struct spex_analysis *a, const struct spe
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a)
 {
     return &a->sampling;
+}
+
+const char *spex_trust_name(enum spex_trust trust)
+{
+    static const char *const names[] = {"none", "poor", "fair", "good"};
+    return (unsigned)trust < sizeof names / sizeof *names ? names[trust] : NULL;
+}
+
+/* docs/time.md has the figures behind the limits. */
+static enum spex_trust trust_in(const struct spex_replay *r)
+{
+    static const double good = 0.3, fair = 0.6, most = 0.5, slowest = 0.2, fastest = 6;
+    if (r->share <= 0)
+        return SPEX_TRUST_NONE;
+    if (r->misfit > fair || r->share < most ||
+        (r->clock > 0 && (r->clock < slowest || r->clock > fastest)))
+        return SPEX_TRUST_POOR;
+    return r->misfit > good || !r->core ? SPEX_TRUST_FAIR : SPEX_TRUST_GOOD;
+}
+
+void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out)
+{
+    struct spex_replay sum = {.size = sizeof sum};
+    struct analysis_part part;
+    double samples = 0, replayed = 0, cycles = 0, off = 0;
+    for (size_t i = 0; analysis_part(a, i, &part); i++) {
+        const struct replay *r = (a->part_count ? a->parts[i] : a)->replay;
+        const double count = (double)part.totals->records;
+        const double known = r && r->samples ? count * (double)r->replayed / (double)r->samples : 0;
+        samples += count;
+        if (known <= 0)
+            continue;
+        sum.core = r->core;
+        replayed += known;
+        cycles += r->cycles * known;
+        off += r->misfit * known;
+    }
+    if (replayed > 0) {
+        const double spent = (double)a->totals.spent, records = (double)a->totals.records;
+        const double operations = records * (double)a->sampling.period;
+        sum.share = replayed / samples;
+        sum.cycles = cycles / replayed;
+        sum.misfit = off / replayed;
+        sum.clock =
+            spent > 0 && !spex_analysis_no_estimate(a) ? sum.cycles * operations / spent : 0;
+    }
+    sum.trust = trust_in(&sum);
+    sized_give(out, &sum);
+}
+
+double weights_off(const struct spex_analysis *a)
+{
+    /* standard deviations, of rows of programs: docs/time.md */
+    static const double unknown = 0.35, least = 0.15, most = 0.5;
+    struct spex_replay r = {.size = sizeof r};
+    if (!a)
+        return unknown;
+    spex_analysis_replay(a, &r);
+    const double known = least + r.misfit / 4;
+    return r.share * (known < most ? known : most) + (1 - r.share) * unknown;
 }
 
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)

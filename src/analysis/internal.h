@@ -34,6 +34,8 @@ struct span changes_span(const struct changes *changes, int32_t id, uint64_t tim
 
 /* ---- time (time.c; docs/time.md) ---- */
 
+struct replay;
+
 /* How much of the time at work lies in each interval of 2^shift ns, from number first on. */
 struct clock_intervals {
     uint64_t first, *ns;
@@ -46,6 +48,7 @@ struct clock_rules {
     uint64_t most;                     /* ticks between two records that can be work; 0 unknown */
     struct clock_intervals *intervals; /* to add to; NULL: nobody asks */
     bool user_only;                    /* no record shows what the kernel does */
+    const struct replay *replay;       /* or NULL */
 };
 /* Of a queue, from batch to batch; all zero before its first record. */
 struct clock {
@@ -59,7 +62,7 @@ struct clock {
     uint64_t spent, away, lost;
     uint64_t unseen; /* ns between two records that no record shows: in the kernel */
 };
-enum { CLOCK_RECORDS = 256 };
+enum { CLOCK_RECORDS = 1024 };
 /*
  * The part of its queue's time that a record stands for. Records that together took so long that
  * they were split off from their neighbours are one observation: alike is how many others this
@@ -81,6 +84,8 @@ static inline unsigned sample_alike(const struct spex_sample *s)
 {
     return (s->maps[1] >> MAPS_BITS) + 1;
 }
+/* What a record's operation probably cost by its latencies alone, in cycles or so. */
+float clock_weight(const struct spex_record *record);
 /* Of at most CLOCK_RECORDS at a time. */
 void clock_share(struct clock *clock, const struct clock_rules *rules,
                  const struct spex_record *records, size_t count, struct clock_part *parts);
@@ -168,6 +173,8 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
+/* How far the time of rows that take turns is off, relative to it: a standard deviation. */
+double weights_off(const struct spex_analysis *analysis);
 /* 95% interval of a share that is normal. */
 struct spex_interval share_interval(double share, double variance);
 

@@ -1,6 +1,7 @@
 /* Opening, describing and closing files. */
 #include "allocs.h"
 #include "pass.h"
+#include "replay.h"
 
 #include "base/error.h"
 #include "base/file.h"
@@ -379,6 +380,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->cpu_changes.items);
     free(a->switches.items);
     free(a->maps);
+    replay_free(a->replay);
     place_cache_free(a->data_places);
     for (size_t i = 0; i < a->piece_count; i++)
         piece_fini(&a->pieces[i]);

@@ -26,8 +26,8 @@
 #include <pthread.h>
 
 enum {
-    BATCH = 256,
-    PIECE = 8 * BATCH, /* records that go from stage to stage of a pass together */
+    BATCH = CLOCK_RECORDS,
+    PIECE = 2 * BATCH, /* records that go from stage to stage of a pass together */
     THREADS = 8,
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
@@ -211,6 +211,9 @@ struct spex_analysis {
     struct spex_sampling sampling;
     bool user_only;          /* the kernel was not sampled */
     struct counters_end end; /* of its counter_most */
+    struct replay *replay;   /* weights of its records; NULL: those of time.c */
+    bool replayed;           /* whether there are any is known */
+    uint64_t look;           /* bytes of records that are read, of all spans a part; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;
     _Atomic bool inexact; /* of the first: threads cannot count apart, as one would: see shards.c */

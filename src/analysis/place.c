@@ -306,8 +306,9 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
 {
     unsigned bits;
     uint32_t version =
-        sample ? sample_maps(sample, ip)
-               : state_process(&a->lane, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
+        sample
+            ? sample_maps(sample, ip)
+            : state_process(&a->lane, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
     *place = locate(a, need_cache(&a->data_places), version, pid, sample, ip, &bits)->place;
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }

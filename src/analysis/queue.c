@@ -58,6 +58,12 @@ static bool next_span(struct lane *lane, struct queue *q)
         return false;
     a->done += q->span.size;
     tell_progress(lane);
+    if (a->look && a->look < a->info->aux_bytes) { /* the beginning of each span */
+        enum { LEAST = 1 << 12 };
+        const double part = (double)a->look / (double)a->info->aux_bytes;
+        const size_t size = (size_t)((double)q->span.size * part) + LEAST;
+        q->span.size = size < q->span.size ? size : q->span.size;
+    }
     bool merged = a->options.ordered && a->queue_count > 1;
     struct spex_reader **reader = merged ? &q->reader : &lane->reader;
     queue_need_reader(lane, reader);
@@ -73,7 +79,7 @@ static void keep_rest(struct spex_analysis *a, struct queue *q)
     size_t read = (size_t)(spex_reader_position(q->reader) - q->span.file_offset);
     size_t rest = q->span.size - read;
     if (a->file) {
-        if (rest)
+        if (rest && !a->look)
             spex_aux_keep(q->cursor, rest);
         return;
     }
@@ -96,6 +102,7 @@ void queue_share(struct lane *lane, struct queue *q, const struct spex_record *r
         .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
         .intervals = lane->intervals,
         .user_only = a->user_only && !a->sampling.filters[0],
+        .replay = a->replay,
     };
     if (rules.counter)
         rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -

@@ -214,27 +214,42 @@ struct spex_interval time_interval(double time, double square, double all, doubl
     return share_interval(time / all, time_variance(time, square, all, all_square) / (all * all));
 }
 
+/* Of a row's samples how many follow another of it, beyond chance: 0 to 1. */
+static double stays(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    if (!s->samples || s->samples == t->samples)
+        return 1;
+    const double chance = (double)s->samples / (double)t->samples;
+    const double more = (double)s->repeats / (double)s->samples - chance;
+    return more > 0 ? more / (1 - chance) : 0;
+}
+
+double row_time_variance(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    const double time = (double)s->time / 1000, all = (double)t->time / 1000;
+    const double off = weights_off(g->analysis) * (1 - stays(g, row)) * time * (1 - time / all);
+    return time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
+}
+
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
-    return time_interval((double)s->time / 1000, stats_square(s), (double)t->time / 1000,
-                         stats_square(t));
+    const double all = (double)t->time / 1000;
+    return share_interval((double)s->time / 1000 / all, row_time_variance(g, row) / (all * all));
 }
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
 {
-    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
-    if (!s->samples || s->samples == t->samples)
-        return true;
     /*
      * If the lengths of runs are exponential with a mean of two periods, this share of them goes
      * on past the next sample, beyond chance.
      */
     static const double stay = 0.61;
-    double chance = (double)s->samples / (double)t->samples;
-    return (double)s->repeats / (double)s->samples - chance >= stay * (1 - chance);
+    return stays(g, row) >= stay;
 }
 
 int spex_row_latency(const struct spex_group *g, const struct spex_row *row,

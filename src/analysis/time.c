@@ -15,12 +15,13 @@
  * neighbouring windows differ.
  */
 #include "internal.h"
+#include "replay.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 128, PS = 1000, CALL = 6 };
+enum { WINDOW = 128, REPLAYED = 1024, PS = 1000, CALL = 6 };
 /*
  * Records that are one observation, with how many others: how much of a gap with a call in it was
  * work is a guess, as good as one about a few records, and what makes a part slow comes once.
@@ -68,6 +69,31 @@ static void weigh_all(const struct spex_record *records, size_t count, float *we
         memcpy(rest, records + i, (count - i) * sizeof *rest);
         weigh(rest, of_rest);
         memcpy(weights + i, of_rest, (count - i) * sizeof *weights);
+    }
+}
+
+float clock_weight(const struct spex_record *record)
+{
+    float weight;
+    weigh_all(record, 1, &weight);
+    return weight;
+}
+
+static uint64_t who_of(const struct spex_record *r)
+{
+    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
+        return 0;
+    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
+}
+
+/* What the instructions cost where that is known. */
+static void weigh_replayed(const struct replay *replay, const struct spex_record *records,
+                           size_t count, float *weights)
+{
+    static const float cycle = REPLAY_WEIGHT;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t weight = replay_weight(replay, &records[i], who_of(&records[i]));
+        weights[i] = weight ? (float)weight / cycle : weights[i] * replay->others;
     }
 }
 
@@ -123,7 +149,7 @@ static void share(const struct batch *b, size_t first, size_t behind, uint64_t f
                   size_t together)
 {
     enum { LEAST = 4 };
-    static const double sigmas = 1.5;
+    const double sigmas = b->rules->replay ? 3 : 1.5;
     size_t middle = first + (behind - first) / 2;
     const struct spex_record *last = middle > first ? &b->records[middle - 1] : NULL;
     const struct sums w = add_up(b->weights + first, middle - first);
@@ -296,24 +322,18 @@ static void note_usual(struct clock *clock, size_t gaps, uint64_t ticks)
                         (double)(gaps + (clock->usual > 0 ? MEMORY : 0));
 }
 
-static uint64_t who_of(const struct spex_record *r)
-{
-    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
-        return 0;
-    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
-}
-
 /* The windows of count records are of this size, but for the last. */
-static size_t window_size(size_t count)
+static size_t window_size(const struct clock_rules *rules, size_t count)
 {
-    const size_t windows = (count + WINDOW / 2) / WINDOW;
+    const size_t most = rules->replay ? REPLAYED : WINDOW;
+    const size_t windows = (count + most / 2) / most;
     return count / (windows ? windows : 1);
 }
 
 static void share_any(struct clock *clock, const struct batch *b, size_t count)
 {
     const struct clock_rules *rules = b->rules;
-    const size_t size = window_size(count);
+    const size_t size = window_size(b->rules, count);
     const uint64_t most = rules->most ? rules->most : UINT64_MAX;
     const uint64_t ordinary = ordinary_gap(clock, rules);
     struct window w = {0, clock->running ? nanoseconds(rules, clock->tick) : 0, false};
@@ -392,7 +412,7 @@ static bool is_steady(const struct clock *clock, const struct clock_rules *rules
 
 static void share_steady(struct clock *clock, const struct batch *b, size_t count)
 {
-    const size_t size = window_size(count);
+    const size_t size = window_size(b->rules, count);
     struct window w = {0, nanoseconds(b->rules, clock->tick), false};
     note_usual(clock, count, b->records[count - 1].timestamp - clock->tick);
     while (w.first < count) {
@@ -415,6 +435,8 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
     if (!count)
         return;
     weigh_all(records, count, b.weights);
+    if (rules->replay)
+        weigh_replayed(rules->replay, records, count, b.weights);
     if (__builtin_expect(is_steady(clock, rules, records, count), 1))
         share_steady(clock, &b, count);
     else

@@ -397,6 +397,7 @@ static const struct cli_option annotate_options[] = {
     PROFILE_FIELDS(struct annotate_options),
 #define OPTIONS struct annotate_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct annotate_options),
     PROFILE_SYMBOL_OPTIONS(struct annotate_options),
     {0},
 };

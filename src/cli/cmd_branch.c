@@ -217,6 +217,7 @@ static const struct cli_option branch_options[] = {
     PROFILE_FIELDS(struct branch_options),
 #define OPTIONS struct branch_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct branch_options),
     PROFILE_SYMBOL_OPTIONS(struct branch_options),
     {0},
 };

@@ -554,6 +554,7 @@ static const struct cli_option diff_options[] = {
     PROFILE_TABLE_OPTIONS(struct diff_options),
 #define OPTIONS struct diff_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct diff_options),
     PROFILE_SYMBOL_OPTIONS(struct diff_options),
     {0},
 };

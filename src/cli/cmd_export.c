@@ -382,6 +382,7 @@ static const struct cli_option export_options[] = {
     CLI_THREADS(struct export_command, threads),
 #define OPTIONS struct export_command
 #include "filter_options.def"
+    PROFILE_REPLAY(struct export_command),
     PROFILE_SYMBOL_OPTIONS(struct export_command),
     {0},
 };

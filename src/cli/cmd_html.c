@@ -161,6 +161,7 @@ static const struct cli_option html_options[] = {
      "title of the page (default: the name of the profile)", NULL, NULL},
 #define OPTIONS struct html_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct html_options),
     PROFILE_SYMBOL_OPTIONS(struct html_options),
     CLI_THREADS(struct html_options, profile.threads),
     {0},

@@ -258,7 +258,7 @@ static int print_all(struct profile *p, struct mem *m, struct advice *advice, ui
                     text_count(a, t->samples), t->samples == 1 ? "" : "s",
                     100 * ratio_of(t->reads, t->samples), 100 * ratio_of(t->writes, t->samples));
     if (spex_row_time(spex_group_total(m->groups[SOURCES])) > 0)
-        profile_rough(p, &p->out, m->groups[SOURCES]);
+        profile_trust(p, &p->out);
     int status = print_section(p, &to, m->groups[SOURCES], SOURCES, 0);
     if (!status && (table_rows(levels) || json)) {
         if (json) {
@@ -358,6 +358,7 @@ static const struct cli_option mem_options[] = {
     PROFILE_TABLE_OPTIONS(struct mem_options),
 #define OPTIONS struct mem_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct mem_options),
     PROFILE_SYMBOL_OPTIONS(struct mem_options),
     {0},
 };

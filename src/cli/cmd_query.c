@@ -349,6 +349,7 @@ static const struct cli_option query_options[] = {
     {"time", 0, CLI_STRING, PROFILE_AT(struct query_command, filter.time), "RANGE",
      "only this time of each file: START,STOP in seconds, 10%-20% of the profile, 10%/2", NULL,
      NULL},
+    PROFILE_REPLAY(struct query_command),
     PROFILE_SYMBOL_OPTIONS(struct query_command),
     {0},
 };

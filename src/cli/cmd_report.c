@@ -154,6 +154,7 @@ static const struct cli_option report_options[] = {
      "with --url: only the last 30m, 1h, 7d, ...", NULL, NULL},
 #define OPTIONS struct report_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct report_options),
     PROFILE_SYMBOL_OPTIONS(struct report_options),
     {0},
 };

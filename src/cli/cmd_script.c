@@ -288,6 +288,7 @@ static const struct cli_option script_options[] = {
     CLI_THREADS(struct script_options, threads),
 #define OPTIONS struct script_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct script_options),
     PROFILE_SYMBOL_OPTIONS(struct script_options),
     {0},
 };

@@ -342,6 +342,7 @@ static const struct cli_option ship_options[] = {
     {"boot", 0, CLI_STRING, offsetof(struct ship_options, boot), "ID",
      "its boot id (default: the kernel's)", NULL, NULL},
     CLI_MEMORY(PROFILE_AT(struct ship_options, max_memory)),
+    PROFILE_REPLAY(struct ship_options),
     PROFILE_SYMBOL_OPTIONS(struct ship_options),
     {0},
 };

@@ -393,6 +393,7 @@ static const struct cli_option truth_options[] = {
      "leave out rows below this share; text leaves out what is below 0.5", NULL, NULL},
 #define OPTIONS struct truth_options
 #include "filter_options.def"
+    PROFILE_REPLAY(struct truth_options),
     PROFILE_SYMBOL_OPTIONS(struct truth_options),
     {0},
 };

@@ -16,7 +16,7 @@ static const struct table_column stats_columns[] = {
     {"time_high", "time high", TABLE_PERCENT, 255, "upper end of the interval"},
     {"time_ns", "time ns", TABLE_COUNT, 255, "the time itself, nanoseconds"},
     {"runs", "runs", TABLE_TEXT, 255,
-     "long: mostly in runs of over two periods; short: time is about, marked ~"},
+     "long: mostly in runs of over two periods; short: taking turns with others"},
     {"share", "share", TABLE_PERCENT, 0, "share of the samples"},
     {"error", "+-95%", TABLE_PERCENT, 40, "half of the 95% interval of the share"},
     {"samples", "samples", TABLE_COUNT, 20, "number of samples"},
@@ -255,8 +255,6 @@ static void columns_fill(struct profile *profile, struct table *table,
         table_set_text(table, "runs", runs ? "long" : "short");
         if (s != t)
             table_set(table, "time_error", (time.high - time.low) / 2);
-        if (!runs)
-            table_least(table, "time");
     }
     set_ratio(table, "share", ratio_of(s->samples, t->samples), 0.005, 0.05);
     if (s != t)

@@ -157,6 +157,7 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
         more ? *more : (struct spex_analysis_options){.size = sizeof o};
     struct spex_error error;
     o.raw = options->raw;
+    o.no_replay = options->no_replay;
     o.more = p->paths + 1;
     while (o.more[o.more_count])
         o.more_count++;

@@ -18,7 +18,7 @@ struct profile_options {
 #define FILTER(option, member, kind, value, help) const char *member;
 #include "analysis/filters.def"
     } filter;
-    bool raw, no_demangle;
+    bool raw, no_demangle, no_replay;
     uint64_t midr, max_memory, threads;
     int format;
     const char *percent_limit, *sort;
@@ -49,6 +49,11 @@ struct profile_options {
      "copy of /proc/kallsyms of the machine that was profiled", NULL, NULL},                   \
     {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
      "leave C++ and Rust names as they are", NULL, NULL}
+/* Of commands that show time. */
+#define PROFILE_REPLAY(type)                                                                   \
+    {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \
+     "tell whose time it is by latencies alone, not by replaying the program (docs/time.md)",  \
+     NULL, NULL}
 #define PROFILE_FIELDS(type)                                                                   \
     {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL}
@@ -114,8 +119,8 @@ void profile_comment(struct profile *profile, struct out *out, const char *forma
 void profile_no_estimate(struct profile *profile, struct out *out);
 /* How much time there is and where it comes from, or why it is not known. */
 void profile_time(struct profile *profile, struct out *out, const struct spex_group *group);
-/* What ~ means, if a row that is shown has it; profile_time says it too. */
-void profile_rough(struct profile *profile, struct out *out, const struct spex_group *group);
+/* How whose time it is was told, and how far to trust it; profile_time says it too. */
+void profile_trust(struct profile *profile, struct out *out);
 /* Nothing to show: says why, on stdout for text; true if there was nothing. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
 struct table_options profile_table(const struct profile *profile);

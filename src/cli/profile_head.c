@@ -18,6 +18,28 @@ void profile_filters(const struct profile *p, struct out *out)
     out_char(out, 0);
 }
 
+/* How well whose time it is is known; share 0 where nothing was replayed. */
+static struct spex_replay replay_of(const struct profile *p)
+{
+    struct spex_replay r = {.size = sizeof r};
+    spex_analysis_replay(p->analysis, &r);
+    return r;
+}
+
+static void replay_members(const struct profile *p, struct json *json)
+{
+    const struct spex_replay r = replay_of(p);
+    json_name(json, "replay");
+    json_object(json);
+    JSON_MEMBER(json, "trust", string, spex_trust_name(r.trust));
+    JSON_MEMBER(json, "share", real, r.share);
+    JSON_MEMBER(json, "core", string, r.core);
+    JSON_MEMBER(json, "issue_misfit", real, r.misfit);
+    JSON_MEMBER(json, "cycles_per_operation", real, r.cycles);
+    JSON_MEMBER(json, "clock_ghz", real, r.clock);
+    json_end(json);
+}
+
 void profile_members(struct profile *p, struct json *json)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
@@ -37,6 +59,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "counter_most", u64, s->counter_most);
     JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
     json_end(json);
+    replay_members(p, json);
     json_name(json, "totals");
     json_object(json);
     JSON_MEMBER(json, "records", u64, t->records);
@@ -155,19 +178,28 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
-void profile_rough(struct profile *p, struct out *out, const struct spex_group *group)
+void profile_trust(struct profile *p, struct out *out)
 {
-    double least = p->limit * spex_row_time(spex_group_total(group));
-    bool rough = false;
-    for (size_t i = 0; i < spex_group_count(group) && !rough; i++) {
-        const struct spex_row *row = spex_group_row(group, i);
-        rough = !spex_row_long_runs(group, row) && spex_row_time(row) >= least;
-    }
-    if (rough)
+    const struct spex_replay r = replay_of(p);
+    char clock[64] = "", rest[64] = "";
+    if (r.trust == SPEX_TRUST_NONE) {
         profile_comment(p, out,
-                        "~: runs shorter than two periods; their time is shared with what ran "
-                        "beside them by probable cost: a fifth off in the median, beyond the "
-                        "interval");
+                        "whose time it is: by latencies alone%s; rows that take turns within "
+                        "microseconds may be off by a fifth",
+                        p->options->no_replay ? "" : ", since the program's code cannot be read");
+        return;
+    }
+    if (r.clock > 0)
+        snprintf(clock, sizeof clock, ", so the clock was %.2f GHz", r.clock);
+    if (r.share < 0.995)
+        snprintf(rest, sizeof rest, "; %.0f%% of the samples by latencies alone",
+                 100 * (1 - r.share));
+    profile_comment(p, out,
+                    "whose time it is: %s; replayed with the numbers of %s%s: issue latencies off "
+                    "by %.0f%%, %.2f cycles an operation%s%s",
+                    spex_trust_name(r.trust),
+                    r.core ? "" : "a middling core, for this CPU is not known",
+                    r.core ? r.core : "", 100 * r.misfit, r.cycles, clock, rest);
 }
 
 void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
@@ -196,7 +228,7 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
         profile_comment(p, out,
                         "time is that from one recorded operation to the next: what was not "
                         "recorded in between is in it");
-    profile_rough(p, out, group);
+    profile_trust(p, out);
 }
 
 /* A line of text output, broken where the terminal ends; off a terminal it is one. */

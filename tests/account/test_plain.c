@@ -117,7 +117,9 @@ static void agree(const char *settings, uint64_t random, bool known)
         run_block(core, b, to, insns, &run);
         for (unsigned i = 0; i < run.executed; i++) {
             uint32_t took = known ? c.l1d_latency : (uint32_t)(insns[i].done - insns[i].issue);
-            n = plain_run(&plain, &p.plain[b][i], took, known ? p.place[b][i] + 1 : 0);
+            const struct plain_access access = {.took = took,
+                                                .place = known ? p.place[b][i] + 1 : 0};
+            n = plain_run(&plain, &p.plain[b][i], &access);
             if (memcmp(&n, &insns[i], sizeof n))
                 fail_msg("%s: instruction %u + %u, class %u: %llu %llu %llu %llu, model %llu %llu "
                          "%llu %llu",

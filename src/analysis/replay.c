@@ -1,0 +1,489 @@
+/* Replay: from samples to what is known of each instruction; weights, and how far to trust them. */
+#include "replay.h"
+
+#include "pass.h"
+
+#include "account/blame.h"
+#include "arch/feature_set.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+enum {
+    LOOK = 24 << 20, /* bytes of records that are looked at, of all spans alike */
+    NAMES = 1 << 19, /* addresses by thread */
+    ENOUGH = 64,     /* samples, below which nothing is replayed */
+};
+
+/* ---- numbers of the core ---- */
+
+/* The features of a preset, whose MIDR is that of the core. */
+struct identity {
+    uint32_t midr;
+};
+
+static enum spex_status read_features(void *context, const struct spex_uarch_line *line,
+                                      struct spex_error *error)
+{
+    struct identity *id = context;
+    struct arch_features features;
+    char list[256];
+    if (line->key_length == 8 && !memcmp(line->key, "features", 8) &&
+        line->value_length < sizeof list) {
+        memcpy(list, line->value, line->value_length);
+        list[line->value_length] = 0;
+        if (arch_features_parse(list, &features, error))
+            return SPEX_INVALID;
+        id->midr = features.midr;
+    }
+    return SPEX_OK;
+}
+
+/*
+ * Of the preset for this MIDR, whatever its variant and revision; its name, or NULL: a middling
+ * core that stands for one that is not known.
+ */
+static const char *numbers_of(uint64_t midr, struct spex_uarch_config *config)
+{
+    static const uint32_t core = 0xff00fff0;
+    const char *name;
+    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++) {
+        struct identity id = {0};
+        if (spex_uarch_config_read(spex_uarch_preset_text(i), read_features, &id, config, NULL))
+            continue;
+        if (id.midr && !((id.midr ^ (uint32_t)midr) & core))
+            return name;
+    }
+    spex_uarch_config_preset("neoverse-n1", config, NULL);
+    spex_uarch_config_set(config, "rob=160,width=4", NULL);
+    return NULL;
+}
+
+/* ---- samples ---- */
+
+static struct replay_seen *seen_at(struct replayer *r, uint32_t site)
+{
+    if (!r->sites[site].seen) {
+        r->seen = memory_grow(r->seen, r->seen_count, &r->seen_capacity, sizeof *r->seen);
+        r->seen[r->seen_count++] = (struct replay_seen){.site = site, .even = 1};
+        r->sites[site].seen = (uint32_t)r->seen_count;
+    }
+    return &r->seen[r->sites[site].seen - 1];
+}
+
+static uint64_t who_of(const struct spex_record *r)
+{
+    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
+        return 0;
+    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
+}
+
+/* Which site a record of this address and thread is of. */
+static void add_name(struct replayer *r, uint64_t pc, uint64_t who, uint32_t site)
+{
+    const uint64_t key[IDS_WORDS] = {pc, who};
+    uint32_t number;
+    bool fresh;
+    if (r->name_count >= NAMES)
+        return;
+    number = ids_find(&r->name_ids, key, &fresh);
+    if (fresh) {
+        r->names = memory_grow(r->names, r->name_count, &r->name_capacity, sizeof *r->names);
+        r->names[r->name_count++] = (struct replay_name){site, false};
+    }
+    r->names[number].several |= r->names[number].site != site;
+}
+
+/* Is the record of an operation such as the code has there? */
+static bool agrees(const struct replay_site *site, const struct spex_sample *s)
+{
+    const bool branch = s->record->op_class == SPEX_CLASS_BRANCH;
+    const bool memory = s->record->op_class == SPEX_CLASS_LDST;
+    const unsigned kind = site->op.kind;
+    if (branch)
+        return site->flow != REPLAY_ON || site->what.kind == SPEX_OP_ISB;
+    if (memory)
+        return site->what.flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) ||
+               site->what.kind >= SPEX_OP_LDST;
+    return kind != ACCOUNT_LOAD && site->flow != REPLAY_COND && site->flow != REPLAY_RETURN;
+}
+
+static void add_target(struct replayer *r, struct replay_seen *seen, const struct spex_sample *s)
+{
+    const struct spex_record *record = s->record;
+    struct spex_analysis *a = r->analysis;
+    unsigned k = 0;
+    if (!(record->present & SPEX_HAS_TARGET))
+        return;
+    const uint64_t time =
+        record->present & SPEX_HAS_TIMESTAMP ? tick_time(a, record->timestamp) : UINT64_MAX;
+    const struct spex_place *place =
+        analysis_code_place(a, sample_maps(s, s->target), s->pid, time, s->target);
+    if (!place->module)
+        return;
+    const uint32_t from = seen->site;
+    const uint32_t site = replay_site(r, place->module, place->address);
+    seen = seen_at(r, from);
+    if (site == REPLAY_NONE || r->sites[site].blind)
+        return;
+    while (k < REPLAY_TARGETS && seen->target[k].count && seen->target[k].site != site)
+        k++;
+    if (k == REPLAY_TARGETS)
+        return;
+    seen->target[k].site = site;
+    seen->target[k].count++;
+}
+
+/* Where its data came from, by Data Source packet and events. */
+static uint8_t source_of(const struct spex_record *r)
+{
+    const unsigned levels =
+        (r->events >> SPEX_EV_L1D_MISS & 1) | (r->events >> SPEX_EV_LLC_ACCESS & 1) << 1 |
+        (r->events >> SPEX_EV_LLC_MISS & 1) << 2 | (r->events >> SPEX_EV_REMOTE & 1) << 3;
+    return (uint8_t)((r->data_source & 15) << 4 | levels);
+}
+
+static void add_latency(struct replayer *r, struct replay_seen *seen,
+                        const struct spex_record *record, enum replay_class class)
+{
+    const uint8_t source = source_of(record);
+    if (class >= REPLAY_WRONG) {
+        seen->full += class == REPLAY_ANY;
+        seen->full_source = class == REPLAY_ANY ? source : seen->full_source;
+        return;
+    }
+    const unsigned took =
+        record->total > record->issue ? (unsigned)record->total - record->issue : 0;
+    seen->loads[class]++;
+    r->sources[source].loads += record->op_class == SPEX_CLASS_LDST;
+    r->sources[source].took += record->op_class == SPEX_CLASS_LDST ? took : 0;
+}
+
+/*
+ * How long a load takes of which no counter tells, since it waits for too long before: as others do
+ * whose data comes from the same place.
+ */
+static void add_full(struct replayer *r, struct replay_seen *seen)
+{
+    enum { FEW = 8, L1_MISS = 1, LLC = 2, MEMORY = 4 };
+    const struct spex_uarch_config *c = &r->config;
+    const uint8_t source = seen->full_source;
+    uint64_t took = source & MEMORY    ? c->dram_latency
+                    : source & LLC     ? c->llc_latency
+                    : source & L1_MISS ? c->l2_latency
+                                       : c->l1d_latency;
+    uint32_t known = 0;
+    for (unsigned k = 0; k < REPLAY_WRONG; k++)
+        known += seen->loads[k];
+    if (known >= FEW || !seen->full)
+        return;
+    if (r->sources[source].loads >= FEW)
+        took = r->sources[source].took / r->sources[source].loads;
+    const enum replay_class class =
+        source & L1_MISS ? (enum replay_class)(REPLAY_NEAR + (source >> 1 & 1) + (source >> 2 & 1))
+                         : REPLAY_HIT;
+    seen->loads[class] += seen->full;
+    seen->used[class] += seen->full;
+    seen->took[class] += seen->full * took;
+}
+
+/*
+ * Loads that waited for others, at a miss register or in the queue of a level, take many times as
+ * long as the rest of their class, where the core has time. The means are of those that take less
+ * than twice the mean.
+ */
+static void trim(struct replayer *r)
+{
+    enum { ROUNDS = 2, TWICE = 2 };
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < r->start_count; i++) {
+            const struct replay_start *s = &r->starts[i];
+            struct replay_seen *n = &r->seen[r->sites[s->site].seen - 1];
+            if (s->class < REPLAY_WRONG && (!round || s->took <= n->most[s->class])) {
+                n->used[s->class]++;
+                n->took[s->class] += s->took;
+            }
+        }
+        for (size_t i = 0; i < r->seen_count && round + 1 < ROUNDS; i++)
+            for (unsigned k = 0; k < REPLAY_WRONG; k++) {
+                struct replay_seen *n = &r->seen[i];
+                n->most[k] = n->used[k] ? (uint32_t)(TWICE * n->took[k] / n->used[k]) : 0;
+                n->used[k] = 0;
+                n->took[k] = 0;
+            }
+    }
+}
+
+static void add_sample(struct replayer *r, const struct spex_sample *s)
+{
+    const struct spex_record *record = s->record;
+    r->samples++;
+    const uint32_t site = s->module ? replay_site(r, s->module, s->address) : REPLAY_NONE;
+    if (site == REPLAY_NONE || r->sites[site].blind || !agrees(&r->sites[site], s)) {
+        r->blind++;
+        return;
+    }
+    struct replay_seen *seen = seen_at(r, site);
+    const enum replay_class class = replay_class_of(record, r->most);
+    const bool timed =
+        (record->present & (SPEX_HAS_TOTAL | SPEX_HAS_ISSUE)) == (SPEX_HAS_TOTAL | SPEX_HAS_ISSUE);
+    const bool taken = !(record->events >> SPEX_EV_NOT_TAKEN & 1);
+    seen->count++;
+    seen->weighed += clock_weight(record);
+    if (timed && record->total < r->most && record->issue < r->most) {
+        seen->issues++;
+        seen->issue += record->issue;
+    }
+    if (timed)
+        add_latency(r, seen, record, class);
+    seen->stored += class == REPLAY_LATE && s->source == SPEX_SOURCE_L1 &&
+                    record->present & SPEX_HAS_DATA_SOURCE;
+    seen->taken += taken;
+    seen->wrong[taken] += class == REPLAY_WRONG;
+    const enum replay_flow flow = (enum replay_flow)r->sites[site].flow;
+    if (flow == REPLAY_RETURN || flow == REPLAY_INDIRECT || flow == REPLAY_INDIRECT_CALL)
+        add_target(r, seen, s);
+    add_name(r, s->pc, who_of(record), site);
+    r->starts = memory_grow(r->starts, r->start_count, &r->start_capacity, sizeof *r->starts);
+    r->starts[r->start_count++] = (struct replay_start){
+        site, (uint16_t)(record->total > record->issue ? record->total - record->issue : 0),
+        (uint8_t)(timed ? class : REPLAY_ANY)};
+}
+
+static void collect(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct replayer *r = context;
+    if (!memory_guarded(for (size_t i = 0; i < count; i++) add_sample(r, &samples[i])))
+        spex_analysis_stop(r->analysis);
+}
+
+/* Of all sites. */
+static void add_up(struct replayer *r)
+{
+    for (size_t i = 0; i < r->seen_count; i++) {
+        const struct replay_seen *n = &r->seen[i];
+        const struct replay_site *site = &r->sites[n->site];
+        for (unsigned k = 0; k < REPLAY_WRONG && site->op.kind == ACCOUNT_LOAD; k++) {
+            r->all.count += n->used[k];
+            r->all.loads[k] += n->used[k];
+            r->all.took[k] += n->took[k];
+        }
+    }
+}
+
+/* The file's records, all of a small file and a part of all spans of a large one. */
+static bool look(struct replayer *r)
+{
+    struct spex_analysis *a = r->analysis;
+    const struct analysis_sink sink = {.call = collect, .context = r};
+    const struct spex_analysis_options options = a->options;
+    const struct line_set *only = a->only;
+    const unsigned want = a->filter_want;
+    a->options.want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH;
+    a->options.filter_count = a->options.threads = 0;
+    a->options.ordered = false;
+    a->options.progress = NULL;
+    a->filter_want = 0;
+    a->only = NULL;
+    a->look = LOOK;
+    const bool ok = !merge_file(a, &sink, 1, NULL, NULL);
+    a->look = 0;
+    a->only = only;
+    a->filter_want = want;
+    a->options = options;
+    return ok;
+}
+
+/* ---- weights ---- */
+
+/* In cycles. */
+static double weight_of(struct replayer *r, uint32_t site, unsigned class)
+{
+    const struct replay_result *n = replay_result(r, site);
+    uint64_t blame = 0, visits = 0;
+    for (unsigned k = 0; k < REPLAY_CLASSES; k++)
+        if (k == class || class == REPLAY_ANY) {
+            blame += n->blame[k];
+            visits += n->visits[k];
+        }
+    return visits ? (double)blame / ((double)visits * BLAME_CYCLE) : 0;
+}
+
+static uint32_t samples_of(const struct replayer *r, uint32_t site)
+{
+    return r->sites[site].seen ? r->seen[r->sites[site].seen - 1].count : 0;
+}
+
+/* The next site of a straight run. */
+static uint32_t after(const struct replayer *r, uint32_t s)
+{
+    const struct replay_site *site = &r->sites[s];
+    return site->flow == REPLAY_ON && site->next_known ? site->next : REPLAY_NONE;
+}
+
+/*
+ * The instructions of a straight run are executed equally often, and which of them were sampled is
+ * chance: each gets as many samples as the run has in the mean. What is blamed on those without
+ * samples goes to the others.
+ */
+static void even_out(struct replayer *r, uint32_t head)
+{
+    uint32_t length = 0, sampled = 0;
+    uint64_t samples = 0;
+    double lost = 0;
+    for (uint32_t s = head; s != REPLAY_NONE && (s == head || !r->sites[s].leads);
+         s = after(r, s)) {
+        const uint32_t n = samples_of(r, s);
+        length++;
+        samples += n;
+        sampled += n > 0;
+        lost += n ? 0 : weight_of(r, s, REPLAY_ANY);
+    }
+    for (uint32_t s = head, i = 0; i < length; s = after(r, s), i++)
+        if (samples_of(r, s)) {
+            struct replay_seen *n = &r->seen[r->sites[s].seen - 1];
+            n->even = (double)samples / ((double)length * n->count);
+            n->more = lost / sampled;
+        }
+}
+
+static void even_all(struct replayer *r)
+{
+    for (uint32_t s = 0; s < r->site_count; s++)
+        if (after(r, s) != REPLAY_NONE)
+            r->sites[after(r, s)].follows = true;
+    for (uint32_t s = 0; s < r->site_count; s++)
+        if (!r->sites[s].blind && (r->sites[s].leads || !r->sites[s].follows))
+            even_out(r, s);
+}
+
+static void put(struct replay *replay, uint64_t key, const uint32_t weight[REPLAY_ANY + 1])
+{
+    struct replay_slot *s = (struct replay_slot *)replay_find(replay, key);
+    s->key = key;
+    memcpy(s->weight, weight, sizeof s->weight);
+}
+
+static void weigh(struct replayer *r, const struct replay_seen *seen,
+                  uint32_t weight[REPLAY_ANY + 1])
+{
+    enum { FEW = 8, FLOOR = REPLAY_WEIGHT / 32, MOST = 1 << 23 };
+    const double mean = weight_of(r, seen->site, REPLAY_ANY);
+    const struct replay_result *result = replay_result(r, seen->site);
+    for (unsigned k = 0; k <= REPLAY_ANY; k++) {
+        double w = k == REPLAY_ANY || result->visits[k] < FEW ? mean : weight_of(r, seen->site, k);
+        w = (w + seen->more) * seen->even * REPLAY_WEIGHT + 0.5;
+        weight[k] = mean <= 0 ? 0 : w < FLOOR ? FLOOR : w > MOST ? MOST : (uint32_t)w;
+    }
+}
+
+static struct replay *make_table(struct replayer *r)
+{
+    static const uint32_t ask[REPLAY_ANY + 1] = {0};
+    struct replay *replay = memory_get(1, sizeof *replay);
+    size_t size = 1024;
+    while (size < 4 * r->name_count)
+        size *= 2;
+    replay->slots = memory_get(size, sizeof *replay->slots);
+    replay->mask = size - 1;
+    replay->seed = hash_seed();
+    replay->most = r->most;
+    for (size_t i = 0; i < r->name_count; i++) {
+        const struct replay_name *n = &r->names[i];
+        const uint64_t pc = r->name_ids.keys[i][0], who = r->name_ids.keys[i][1];
+        uint32_t weight[REPLAY_ANY + 1];
+        weigh(r, &r->seen[r->sites[n->site].seen - 1], weight);
+        const struct replay_slot *s = replay_find(replay, pc | 1);
+        if (!s->key && !n->several)
+            put(replay, pc | 1, weight);
+        else if (n->several || memcmp(s->weight, weight, sizeof weight))
+            put(replay, pc | 1, ask);
+        if (!n->several)
+            put(replay, replay_key(pc, who), weight);
+    }
+    return replay;
+}
+
+/*
+ * What was replayed of how many, what an operation takes, and how far issue latencies, which the
+ * walks do not use, are from those that were sampled.
+ */
+static void judge(struct replayer *r, struct replay *replay)
+{
+    enum { FEW = 4 };
+    double weights = 0, latencies = 0, issue = 0, off = 0;
+    for (size_t i = 0; i < r->seen_count; i++) {
+        const struct replay_seen *n = &r->seen[i];
+        const struct replay_result *result = replay_result(r, n->site);
+        uint64_t visits = 0;
+        for (unsigned k = 0; k < REPLAY_CLASSES; k++)
+            visits += result->visits[k];
+        if (!visits)
+            continue;
+        replay->replayed += n->count;
+        weights += (weight_of(r, n->site, REPLAY_ANY) + n->more) * n->even * n->count;
+        latencies += n->weighed;
+        if (visits < FEW || n->issues < FEW)
+            continue;
+        const double mean = (double)n->issue / n->issues;
+        const double predicted = (double)result->waited / (double)visits;
+        issue += mean * n->issues;
+        off += (mean > predicted ? mean - predicted : predicted - mean) * n->issues;
+    }
+    replay->samples = r->samples;
+    replay->cycles = replay->replayed ? weights / (double)replay->replayed : 0;
+    replay->misfit = issue > 0 ? off / issue : 0;
+    replay->others = latencies > 0 ? (float)(weights / latencies) : 1;
+}
+
+static void release(struct replayer *r)
+{
+    replay_pages_free(r->pages);
+    ids_free(&r->site_ids);
+    ids_free(&r->name_ids);
+    free(r->sites);
+    free(r->seen);
+    free(r->names);
+    free(r->starts);
+    for (size_t i = 0; i < REPLAY_CHUNKS; i++)
+        free(r->results[i]);
+}
+
+static struct replay *make(struct replayer *r)
+{
+    struct spex_analysis *a = r->analysis;
+    const char *core = numbers_of(a->sampling.midr, &r->config);
+    account_latencies(&r->config, r->latency);
+    r->most = a->sampling.counter_most;
+    if (!look(r) || r->start_count < ENOUGH)
+        return NULL;
+    trim(r);
+    for (size_t i = 0; i < r->seen_count; i++)
+        add_full(r, &r->seen[i]);
+    add_up(r);
+    replay_walk(r);
+    even_all(r);
+    struct replay *replay = make_table(r);
+    replay->core = core;
+    judge(r, replay);
+    return replay;
+}
+
+struct replay *replay_make(struct spex_analysis *a)
+{
+    struct replayer r = {.analysis = a};
+    struct replay *volatile replay = NULL;
+    if (!a->file || a->sampling.filters[0] || a->options.no_replay)
+        return NULL;
+    if (!memory_guarded(replay = make(&r)))
+        replay = NULL;
+    release(&r);
+    return replay;
+}
+
+void replay_free(struct replay *replay)
+{
+    if (replay)
+        free(replay->slots);
+    free(replay);
+}

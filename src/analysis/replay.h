@@ -1,0 +1,220 @@
+/*
+ * Replay: what an instruction costs in the company that it keeps (docs/time.md).
+ *
+ * No weight of a single record can know what its neighbours hid. But the program is known, so a
+ * path through it can be walked again: from sampled instructions along the code, branches as their
+ * own samples went, each load as long as its own samples took, and the account of time
+ * (account/plain.h) over the walk. What is blamed on an instruction, in the mean, is the weight of
+ * its samples.
+ *
+ *   replay.c       samples -> what is known of each instruction; weights; how far to trust them
+ *   replay_code.c  instructions, from the files that the profile ran
+ *   replay_walk.c  walks
+ *
+ * Made once for each file, before its records are counted, by one thread and with a fixed seed;
+ * afterwards it is only read.
+ */
+#ifndef ANALYSIS_REPLAY_H
+#define ANALYSIS_REPLAY_H
+
+#include "internal.h"
+#include "step.h"
+
+#include "account/plain.h"
+#include "base/hash.h"
+#include "base/ids.h"
+#include "record/counters.h"
+
+struct spex_analysis;
+
+/*
+ * How a sample went, as far as that tells its cost from that of others of its instruction: the
+ * level that had the line, by events; a misprediction. LATE: level 1 had it, and yet the load took
+ * long, since the line was on its way. REPLAY_ANY: of all that, in the mean.
+ */
+enum replay_class {
+    REPLAY_HIT,
+    REPLAY_LATE,
+    REPLAY_NEAR,
+    REPLAY_FAR,
+    REPLAY_MEMORY,
+    REPLAY_WRONG,
+    REPLAY_ANY,
+    REPLAY_CLASSES = REPLAY_ANY
+};
+enum { REPLAY_HIT_MOST = 8 }; /* cycles */
+
+/* A record whose counters ended at `most` says too little. */
+static inline enum replay_class replay_class_of(const struct spex_record *r, unsigned most)
+{
+    const unsigned took = r->total > r->issue ? (unsigned)r->total - r->issue : 0;
+    const uint64_t e = r->events;
+    return e >> SPEX_EV_MISPREDICT & 1 ? REPLAY_WRONG
+           : r->total >= most          ? REPLAY_ANY
+           : !(e >> SPEX_EV_L1D_MISS & 1)
+               ? (took <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE)
+               : (enum replay_class)(REPLAY_NEAR + (e >> SPEX_EV_LLC_ACCESS & 1) +
+                                     (e >> SPEX_EV_LLC_MISS & 1));
+}
+
+/* ---- what is read ---- */
+
+enum { REPLAY_WEIGHT = 256 /* of a cycle */, REPLAY_NO_ONE = 0 };
+
+struct replay_slot {
+    uint64_t key;                    /* 0: free */
+    uint32_t weight[REPLAY_ANY + 1]; /* 1/REPLAY_WEIGHT cycles; all 0: ask with the thread */
+};
+
+struct replay {
+    struct replay_slot *slots;
+    size_t mask;
+    uint64_t seed;
+    unsigned most; /* of a counter */
+    const char *core;
+    uint64_t samples, replayed;
+    double misfit, cycles;
+    float others; /* what weights of time.c are multiplied by where there is no other */
+};
+
+static inline const struct replay_slot *replay_find(const struct replay *r, uint64_t key)
+{
+    for (size_t i = hash_word(r->seed, key);; i++) {
+        const struct replay_slot *s = &r->slots[i & r->mask];
+        if (s->key == key || !s->key)
+            return s;
+    }
+}
+
+/* Code of several programs may lie at one address: then the thread tells. */
+static inline uint64_t replay_key(uint64_t pc, uint64_t who)
+{
+    return hash_word(pc, who + 1) | 1;
+}
+
+/* The weight of a record of a thread (0: not known), or 0. */
+static inline uint32_t replay_weight(const struct replay *r, const struct spex_record *record,
+                                     uint64_t who)
+{
+    const uint64_t pc = (uint64_t)((int64_t)(record->address[SPEX_ADDRESS_PC] << 8) >> 8);
+    const enum replay_class class = replay_class_of(record, r->most);
+    const struct replay_slot *s = replay_find(r, pc | 1);
+    if (__builtin_expect(s->key && !s->weight[REPLAY_ANY], 0))
+        s = replay_find(r, replay_key(pc, who));
+    return s->weight[class];
+}
+
+/* Of this file; NULL if nothing can be replayed. Reads the file once. */
+struct replay *replay_make(struct spex_analysis *analysis);
+void replay_free(struct replay *replay);
+
+/* ---- inside ---- */
+
+enum { REPLAY_NONE = UINT32_MAX, REPLAY_TARGETS = 8 };
+
+enum replay_flow {
+    REPLAY_ON,
+    REPLAY_COND,
+    REPLAY_JUMP,
+    REPLAY_CALL,
+    REPLAY_RETURN,
+    REPLAY_INDIRECT,
+    REPLAY_INDIRECT_CALL,
+    REPLAY_KERNEL, /* a system call; what it does is not known */
+};
+
+/* An instruction. Sites have numbers. */
+struct replay_site {
+    struct spex_module *module;
+    uint64_t address;
+    struct account_op op;
+    struct step step; /* registers and addresses */
+    uint64_t to;      /* of a direct branch */
+    uint8_t flow;
+    bool blind; /* its code is not known */
+    bool next_known, target_known;
+    bool leads, follows;   /* a branch goes there; or what is before it runs into it */
+    uint32_t next, target; /* sites, if they are known; or REPLAY_NONE */
+    uint32_t seen;         /* 1 + its number, or 0 */
+    struct spex_op what;
+};
+
+/* A site that was sampled. */
+struct replay_seen {
+    uint32_t site, count;
+    uint32_t issues; /* samples whose issue latency is known */
+    uint64_t issue;  /* sum */
+    uint32_t loads[REPLAY_WRONG];
+    uint32_t stored; /* late ones whose data came from level 1 all the same: from a store */
+    uint32_t used[REPLAY_WRONG], most[REPLAY_WRONG]; /* those whose time counts: at most so long */
+    uint64_t took[REPLAY_WRONG];
+    uint32_t full; /* samples with a counter that ended, and where the data of one came from */
+    uint8_t full_source;
+    double weighed;    /* by their latencies alone: clock_weight() */
+    double even, more; /* its samples, were they as many as they should be; cycles of others */
+    uint32_t taken, wrong[2];
+    struct {
+        uint32_t site, count;
+    } target[REPLAY_TARGETS];
+    /* of the walk */
+    uint32_t phase;
+    uint64_t arrival; /* cycle at which the line comes that it waits for */
+    int32_t credit;   /* late hits that are to come */
+};
+
+/* What the walks say of a site. */
+struct replay_result {
+    uint64_t blame[REPLAY_CLASSES]; /* parts of a cycle */
+    uint32_t visits[REPLAY_CLASSES];
+    uint64_t waited;   /* issue latency, of all visits */
+    uint32_t producer; /* site that it mostly waits for, by majority, plus 1 */
+    int64_t majority;
+};
+enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
+
+struct replay_pages;
+
+struct replayer {
+    struct spex_analysis *analysis;
+    struct spex_uarch_config config;
+    uint16_t latency[SPEX_EXEC_CLASS_COUNT];
+    unsigned most;
+    struct ids site_ids, name_ids;
+    struct replay_site *sites;
+    size_t site_count, site_capacity;
+    struct replay_seen *seen;
+    size_t seen_count, seen_capacity;
+    struct replay_name {
+        uint32_t site;
+        bool several; /* more than one */
+    } * names;
+    size_t name_count, name_capacity;
+    struct replay_start {
+        uint32_t site;
+        uint16_t took;
+        uint8_t class;
+    } * starts; /* the samples */
+    size_t start_count, start_capacity;
+    struct replay_result *results[REPLAY_CHUNKS]; /* by site; they do not move */
+    struct replay_pages *pages;
+    struct {
+        uint64_t loads, took;
+    } sources[256]; /* of all loads whose counters tell, by where their data came from */
+    struct replay_all {
+        uint64_t loads[REPLAY_WRONG], took[REPLAY_WRONG], count;
+    } all;                       /* loads of all sites */
+    uint64_t samples, blind;     /* looked at; whose code is not known */
+    uint64_t operations, cycles; /* of the walks, in parts */
+};
+
+/* The number of the site at a module address, or REPLAY_NONE if there are too many. */
+uint32_t replay_site(struct replayer *r, struct spex_module *module, uint64_t address);
+/* What comes after it; where its branch goes; REPLAY_NONE if that is not known. */
+uint32_t replay_next(struct replayer *r, uint32_t site);
+uint32_t replay_target(struct replayer *r, uint32_t site);
+void replay_pages_free(struct replay_pages *pages);
+struct replay_result *replay_result(struct replayer *r, uint32_t site);
+
+void replay_walk(struct replayer *r);
+
+#endif

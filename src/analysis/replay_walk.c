@@ -1,0 +1,430 @@
+/* Replay: walks through the code of a profile, and what they say of each instruction. */
+#include "replay.h"
+
+#include "account/blame.h"
+#include "base/memory.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+
+enum {
+    WARM = 384,      /* operations of a walk until the window is as full as it mostly is */
+    COUNTED = 1024,  /* and those that count */
+    EACH = 96,       /* operations for each sample, */
+    LEAST = 1 << 17, /* but no fewer than this */
+    MOST = 3 << 20,  /* nor more */
+    BLOCK = 128,     /* instructions between two branches that share ports */
+    CALLS = 64,
+    PAGE = 4096,
+};
+
+/* A register's value as far as addresses go: something, and so much more. */
+struct value {
+    uint64_t of;
+    int64_t offset;
+};
+
+struct walk {
+    struct replayer *r;
+    struct rng rng;
+    struct plain plain;
+    struct blame blame;
+    uint64_t none; /* blame of what does not count */
+    /* the block */
+    struct account_insn insns[BLOCK];
+    uint64_t *sums[BLOCK];
+    uint32_t count;
+    struct account_ports ports;
+    uint64_t clock, ready;
+    /* where it is */
+    uint32_t calls[CALLS], depth;
+    bool counts; /* not warming up */
+    struct value regs[STEP_REGS];
+    uint64_t values;
+    uint32_t producer[ACCOUNT_REGS]; /* sites */
+};
+
+static uint64_t *sum_of(const void *context, uint32_t i)
+{
+    return ((uint64_t *const *)context)[i];
+}
+
+static void end_block(struct walk *w, bool wrong)
+{
+    const uint64_t before = w->plain.dispatch;
+    if (!w->count)
+        return;
+    plain_ports(&w->plain, &w->ports);
+    const struct blame_block block = {.insns = w->insns,
+                                      .executed = w->count,
+                                      .wrong = wrong,
+                                      .ready = w->ready,
+                                      .ports =
+                                          w->plain.dispatch != before ? plain_slot(&w->plain) : 0,
+                                      .clock = w->clock};
+    if (wrong)
+        plain_mispredicted(&w->plain, w->insns[w->count - 1].done);
+    blame_count(&w->blame, &w->r->config, &block, sum_of, w->sums);
+    w->count = 0;
+    w->ports = (struct account_ports){{0}};
+    w->clock = w->plain.retire;
+    w->ready = plain_slot(&w->plain);
+}
+
+/* Nothing is on its way: after a system call, or at the beginning. */
+static void restart(struct walk *w)
+{
+    enum { AWAY = 1000 };
+    end_block(w, false);
+    const uint64_t last = w->plain.retire > w->plain.drain ? w->plain.retire : w->plain.drain;
+    plain_restart(&w->plain, last + AWAY);
+    w->clock = w->plain.retire;
+    w->ready = plain_slot(&w->plain);
+}
+
+/* ---- addresses ---- */
+
+static void forget(struct walk *w, unsigned reg)
+{
+    w->regs[reg] = (struct value){++w->values, 0};
+}
+
+/* Names the eight bytes that an access begins in; 0: not known. */
+static uint64_t place_of(const struct walk *w, const struct step *s)
+{
+    if (s->kind != STEP_MEMORY || s->literal || s->rn >= STEP_REGS || s->index != STEP_NONE)
+        return 0;
+    const struct value *base = &w->regs[s->rn];
+    return hash_word(base->of, (uint64_t)(base->offset + s->offset) >> 3) | 1;
+}
+
+static void follow_values(struct walk *w, const struct replay_site *site)
+{
+    const struct step *s = &site->step;
+    struct value sum = {0};
+    const bool adds = s->kind == STEP_ADD && s->rd < STEP_REGS && s->rn < STEP_REGS;
+    const bool writes =
+        s->kind == STEP_MEMORY && s->writeback && s->change != INT64_MIN && s->rn < STEP_REGS;
+    if (adds)
+        sum = (struct value){w->regs[s->rn].of, w->regs[s->rn].offset + (int64_t)s->value};
+    else if (writes)
+        sum = (struct value){w->regs[s->rn].of, w->regs[s->rn].offset + s->change};
+    for (unsigned d = 0; d < sizeof site->what.dst; d++)
+        if (site->what.dst[d] < STEP_REGS)
+            forget(w, site->what.dst[d]);
+    if (adds)
+        w->regs[s->rd] = sum;
+    else if (writes)
+        w->regs[s->rn] = sum;
+}
+
+/* ---- what happened to samples ---- */
+
+enum { ONE = 1 << 16 };
+
+/* How long a load takes. */
+struct drawn {
+    enum replay_class class;
+    struct plain_access access;
+};
+
+static uint32_t mean_of(const struct walk *w, const struct replay_seen *seen, unsigned class)
+{
+    const uint32_t n = seen->used[class];
+    const struct replay_all *all = &w->r->all;
+    return n                   ? (uint32_t)((seen->took[class] + n / 2) / n)
+           : all->loads[class] ? (uint32_t)(all->took[class] / all->loads[class])
+                               : w->r->config.l1d_latency;
+}
+
+/* One of so many, beside which stands one of all loads: a single sample may be an odd one. */
+static enum replay_class draw_class(struct walk *w, const struct replay_seen *seen, uint32_t count)
+{
+    const struct replay_all *all = &w->r->all;
+    enum { ALL = 1 };
+    uint32_t at = rng_below(&w->rng, count + ALL);
+    unsigned k = REPLAY_HIT;
+    if (at < count) {
+        for (; k < REPLAY_MEMORY && at >= seen->loads[k]; k++)
+            at -= seen->loads[k];
+        return (enum replay_class)k;
+    }
+    for (at = rng_below(&w->rng, (uint32_t)all->count); k < REPLAY_MEMORY && at >= all->loads[k];
+         k++)
+        at -= (uint32_t)all->loads[k];
+    return (enum replay_class)k;
+}
+
+/*
+ * The class of one of its samples, and that class's mean. Loads of a line that is on its way get it
+ * at the same time, so those that are late come together: one waits as long as late ones do in the
+ * mean, and those after it until then, as often as there are late ones. Others are late since a
+ * store before them has no data yet: they wait no longer than what is older.
+ */
+static struct drawn draw_load(struct walk *w, struct replay_seen *seen, uint32_t otherwise)
+{
+    struct drawn d = {REPLAY_HIT, {.took = otherwise}};
+    uint32_t all = 0;
+    for (unsigned k = 0; seen && k < REPLAY_WRONG; k++)
+        all += seen->loads[k];
+    if (!all)
+        return d;
+    d.class = draw_class(w, seen, all);
+    d.access.most = UINT32_MAX;
+    if (d.class == REPLAY_LATE && 2 * seen->stored > seen->loads[REPLAY_LATE]) {
+        d.access.until = w->plain.retire + w->r->config.forward;
+        d.access.most = mean_of(w, seen, REPLAY_LATE);
+        d.class = REPLAY_HIT;
+    } else if (d.class <= REPLAY_LATE) {
+        seen->credit += d.class == REPLAY_LATE ? 1 : 0;
+        d.access.until = seen->arrival;
+        d.class = seen->credit >= 1 && seen->arrival <= w->plain.dispatch >> 16 ? REPLAY_LATE
+                                                                                : REPLAY_HIT;
+    }
+    d.access.took = mean_of(w, seen, d.class);
+    return d;
+}
+
+/* It is done. */
+static enum replay_class load_class(struct replay_seen *seen, const struct drawn *d,
+                                    const struct account_insn *n)
+{
+    if (d->class > REPLAY_LATE)
+        return d->class;
+    const enum replay_class class =
+        n->done - n->issue <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE;
+    if (d->class == REPLAY_LATE)
+        seen->arrival = n->done;
+    if (class == REPLAY_LATE)
+        seen->credit--;
+    return class;
+}
+
+static uint32_t count_at(const struct replayer *r, uint32_t site)
+{
+    return site == REPLAY_NONE || !r->sites[site].seen ? 0 : r->seen[r->sites[site].seen - 1].count;
+}
+
+/*
+ * Parts of 2^16 of a branch's executions that it is taken. Without samples of its own those of what
+ * comes after it tell.
+ */
+static uint32_t taken_part(struct walk *w, uint32_t at, const struct replay_seen *seen)
+{
+    enum { NEAR = 4 };
+    if (seen)
+        return (uint32_t)((2ull * seen->taken * ONE + ONE / 2) / (2ull * seen->count + 1));
+    struct replayer *r = w->r;
+    uint32_t ways[2] = {replay_next(r, at), replay_target(r, at)}, samples[2] = {0, 0};
+    const bool back = r->sites[at].to < r->sites[at].address;
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned i = 0; i < NEAR && ways[k] != REPLAY_NONE; i++) {
+            samples[k] += count_at(r, ways[k]);
+            ways[k] = r->sites[ways[k]].flow == REPLAY_ON ? replay_next(r, ways[k]) : REPLAY_NONE;
+        }
+    return (uint32_t)(((4ull * samples[1] + (back ? 3 : 1)) * ONE) /
+                      (4ull * (samples[0] + samples[1]) + 4));
+}
+
+/*
+ * Predictable branches follow an accumulator, as loops do that make so many rounds; others a coin.
+ */
+static bool draw_taken(struct walk *w, uint32_t at, struct replay_seen *seen)
+{
+    enum { GUESSED = 16 };
+    const uint32_t part = taken_part(w, at, seen);
+    const bool coin = !seen || (seen->wrong[0] + seen->wrong[1]) * GUESSED > seen->count;
+    if (coin)
+        return rng_below(&w->rng, ONE) < part;
+    seen->phase += part;
+    const bool taken = seen->phase >= ONE;
+    seen->phase &= ONE - 1;
+    return taken;
+}
+
+static bool draw_wrong(struct walk *w, const struct replay_seen *seen, bool taken)
+{
+    const uint32_t of = !seen ? 0 : taken ? seen->taken : seen->count - seen->taken;
+    return of && rng_below(&w->rng, of) < seen->wrong[taken];
+}
+
+static uint32_t draw_target(struct walk *w, const struct replay_seen *seen)
+{
+    uint32_t all = 0, at;
+    for (unsigned k = 0; seen && k < REPLAY_TARGETS; k++)
+        all += seen->target[k].count;
+    if (!all)
+        return REPLAY_NONE;
+    at = rng_below(&w->rng, all);
+    for (unsigned k = 0; k < REPLAY_TARGETS; k++) {
+        if (at < seen->target[k].count)
+            return seen->target[k].site;
+        at -= seen->target[k].count;
+    }
+    return REPLAY_NONE;
+}
+
+static struct replay_seen *seen_of(struct replayer *r, uint32_t site)
+{
+    return r->sites[site].seen ? &r->seen[r->sites[site].seen - 1] : NULL;
+}
+
+/* ---- steps ---- */
+
+static uint32_t any_start(struct walk *w)
+{
+    return w->r->starts[rng_below(&w->rng, (uint32_t)w->r->start_count)].site;
+}
+
+static uint32_t pop(struct walk *w)
+{
+    return w->depth ? w->calls[--w->depth % CALLS] : REPLAY_NONE;
+}
+
+static void push(struct walk *w, uint32_t site)
+{
+    w->calls[w->depth % CALLS] = site;
+    w->depth += w->depth < 1u << 30;
+}
+
+/* Where a branch at a site goes; *wrong: it was mispredicted. */
+static uint32_t go(struct walk *w, uint32_t at, bool *wrong)
+{
+    struct replayer *r = w->r;
+    struct replay_seen *seen = seen_of(r, at);
+    const enum replay_flow flow = (enum replay_flow)r->sites[at].flow;
+    const uint32_t next = replay_next(r, at);
+    uint32_t to = REPLAY_NONE;
+    bool taken = true;
+    seen = seen_of(r, at);
+    switch (flow) {
+    case REPLAY_COND:
+        taken = draw_taken(w, at, seen);
+        to = taken ? replay_target(r, at) : next;
+        break;
+    case REPLAY_CALL:
+    case REPLAY_INDIRECT_CALL:
+        to = flow == REPLAY_CALL ? replay_target(r, at) : draw_target(w, seen);
+        if (to == REPLAY_NONE) /* what it calls is not known: it returned */
+            to = next;
+        else
+            push(w, next);
+        break;
+    case REPLAY_RETURN:
+        to = pop(w);
+        if (to == REPLAY_NONE)
+            to = draw_target(w, seen);
+        break;
+    case REPLAY_INDIRECT:
+        to = draw_target(w, seen);
+        if (to == REPLAY_NONE)
+            to = replay_target(r, at);
+        if (to == REPLAY_NONE)
+            to = pop(w);
+        break;
+    default:
+        to = replay_target(r, at);
+    }
+    if (to != REPLAY_NONE)
+        r->sites[to].leads = true;
+    *wrong = draw_wrong(w, seen, taken);
+    return to;
+}
+
+/* The source that is there last, as a site, and when that is. */
+static uint32_t last_source(const struct walk *w, const struct account_op *u, uint64_t *ready)
+{
+    uint32_t producer = REPLAY_NONE;
+    *ready = 0;
+    for (unsigned s = 0; s < sizeof u->src; s++)
+        if (w->plain.ready[u->src[s]] > *ready) {
+            *ready = w->plain.ready[u->src[s]];
+            producer = w->producer[u->src[s]];
+        }
+    return producer;
+}
+
+static void note_wait(struct replay_result *result, uint32_t producer, uint64_t waited)
+{
+    result->waited += waited + 1;
+    if (result->producer == producer) {
+        result->majority += (int64_t)waited;
+    } else if ((result->majority -= (int64_t)waited) < 0) {
+        result->producer = producer;
+        result->majority = -result->majority;
+    }
+}
+
+/* One operation; returns where the walk goes on. */
+static uint32_t step(struct walk *w, uint32_t at)
+{
+    struct replayer *r = w->r;
+    const struct replay_site *site = &r->sites[at];
+    struct replay_seen *seen = seen_of(r, at);
+    const bool load = site->op.kind == ACCOUNT_LOAD || site->op.kind == ACCOUNT_ATOMIC;
+    struct drawn drawn = {REPLAY_HIT, {0}};
+    if (load)
+        drawn = draw_load(w, seen, site->op.latency);
+    if (drawn.class <= REPLAY_LATE)
+        drawn.access.place = place_of(w, &site->step);
+    uint64_t ready;
+    const uint32_t producer = last_source(w, &site->op, &ready);
+    const struct account_insn n = plain_run(&w->plain, &site->op, &drawn.access);
+    enum replay_class class = n.done - n.issue <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE;
+    if (load && seen)
+        class = load_class(seen, &drawn, &n);
+    bool wrong = false, ends = site->flow != REPLAY_ON || site->address % PAGE == PAGE - 4;
+    enum replay_flow flow = (enum replay_flow)site->flow;
+    struct replay_result *result = w->counts ? replay_result(r, at) : NULL;
+    if (result)
+        note_wait(result, ready == n.issue ? producer + 1 : 0, n.issue - n.dispatch - 1);
+    for (unsigned d = 0; d < sizeof site->op.dst; d++)
+        w->producer[site->op.dst[d]] = at;
+    follow_values(w, site);
+    account_use(&w->ports, &site->what);
+    const uint32_t to =
+        flow == REPLAY_ON || flow == REPLAY_KERNEL ? replay_next(r, at) : go(w, at, &wrong);
+    w->insns[w->count] = n;
+    w->sums[w->count] = &w->none;
+    if (result) {
+        class = wrong ? REPLAY_WRONG : class;
+        result->visits[class]++;
+        w->sums[w->count] = &result->blame[class];
+    }
+    w->count++;
+    if (ends || w->count == BLOCK)
+        end_block(w, wrong);
+    if (flow == REPLAY_KERNEL)
+        restart(w);
+    return to;
+}
+
+static void walk_from(struct walk *w, uint32_t start)
+{
+    uint32_t at = start;
+    restart(w);
+    w->depth = 0;
+    for (unsigned reg = 0; reg < STEP_REGS; reg++)
+        forget(w, reg);
+    const unsigned cool = w->r->config.rob;
+    for (unsigned i = 0; i < WARM + COUNTED + cool; i++) {
+        w->counts = i >= WARM && i < WARM + COUNTED;
+        at = step(w, at);
+        if (at == REPLAY_NONE && (at = pop(w)) == REPLAY_NONE)
+            at = any_start(w);
+    }
+}
+
+void replay_walk(struct replayer *r)
+{
+    uint64_t operations = r->start_count * EACH;
+    operations = operations < LEAST ? LEAST : operations > MOST ? MOST : operations;
+    const uint64_t walks = operations / (WARM + COUNTED + r->config.rob) + 1;
+    struct walk *w = memory_get(1, sizeof *w);
+    w->r = r;
+    plain_init(&w->plain, &r->config);
+    for (uint64_t i = 0; i < walks; i++)
+        walk_from(w, r->starts[(2 * i + 1) * r->start_count / (2 * walks)].site);
+    end_block(w, false);
+    free(w);
+}
