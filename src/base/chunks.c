@@ -179,10 +179,3 @@ bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_st
     pthread_mutex_unlock(&c->lock);
     return ok;
 }
-
-unsigned chunks_cpus(void)
-{
-    cpu_set_t set;
-    unsigned cpus = sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
-    return cpus < 1 ? 1 : cpus > CHUNKS_THREADS_MAX ? CHUNKS_THREADS_MAX : cpus;
-}

@@ -56,7 +56,4 @@ void chunks_free(struct chunks *chunks, void (*fini)(void *result));
  */
 bool chunks_run(struct chunks *chunks, const struct chunks_job *job, struct chunks_state *state);
 
-/* CPUs that this process may use, as a number of threads. */
-unsigned chunks_cpus(void);
-
 #endif

@@ -1,7 +1,11 @@
 #include "base/jobs.h"
 
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 struct taking {
     const struct jobs *jobs;
@@ -34,4 +38,49 @@ void jobs_run(const struct jobs *jobs, unsigned threads)
     take_all(&t, 0);
     for (unsigned i = 0; i < count; i++)
         pthread_join(others[i], NULL);
+}
+
+/* What cpu.max of a control group allows, rounded up; 0: there is no limit, or no such file. */
+static unsigned quota_in(const char *path)
+{
+    unsigned long long quota, period;
+    FILE *f = fopen(path, "re");
+    bool limited = f && fscanf(f, "%llu %llu", &quota, &period) == 2 && period;
+    if (f)
+        fclose(f);
+    return limited ? (unsigned)((quota + period - 1) / period) : 0;
+}
+
+/* The tightest quota of the process's control group and those that it is in. */
+static unsigned quota(void)
+{
+    static const char root[] = "/sys/fs/cgroup";
+    char line[PATH_MAX], path[PATH_MAX + 64] = "";
+    unsigned least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && !*path && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (!strncmp(line, "0::/", 4)) /* version 2 */
+            snprintf(path, sizeof path, "%s%s", root, line + 3);
+    }
+    if (f)
+        fclose(f);
+    while (strlen(path) >= strlen(root)) {
+        const size_t size = strlen(path);
+        snprintf(path + size, sizeof path - size, "/cpu.max");
+        const unsigned cpus = quota_in(path);
+        least = cpus && (!least || cpus < least) ? cpus : least;
+        path[size] = 0;
+        *strrchr(path, '/') = 0;
+    }
+    return least;
+}
+
+unsigned jobs_cpus(void)
+{
+    cpu_set_t set;
+    unsigned cpus = sched_getaffinity(0, sizeof set, &set) ? 1 : (unsigned)CPU_COUNT(&set);
+    const unsigned most = quota();
+    cpus = most && most < cpus ? most : cpus;
+    return cpus < 1 ? 1 : cpus > JOBS_THREADS ? JOBS_THREADS : cpus;
 }

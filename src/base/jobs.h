@@ -16,4 +16,7 @@ struct jobs {
 /* threads counts the caller's, which is thread 0; fewer if no more can be had or are needed. */
 void jobs_run(const struct jobs *jobs, unsigned threads);
 
+/* CPUs that this process may use, going by its affinity and its control group's quota. */
+unsigned jobs_cpus(void);
+
 #endif

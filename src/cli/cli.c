@@ -1,7 +1,7 @@
 /* Options from the command table, messages, input files, the terminal. */
 #include "cli.h"
 
-#include "base/chunks.h"
+#include "base/jobs.h"
 #include "base/memory.h"
 #include "base/name.h"
 #include "base/vec.h"
@@ -484,11 +484,9 @@ void cli_unload(struct cli_input *input)
 
 unsigned cli_threads(uint64_t option)
 {
-    enum { STANDARD = 8 };
-    unsigned cpus = chunks_cpus();
     if (option)
-        return option < CHUNKS_THREADS_MAX ? (unsigned)option : CHUNKS_THREADS_MAX;
-    return cpus < STANDARD ? cpus : STANDARD;
+        return option < JOBS_THREADS ? (unsigned)option : JOBS_THREADS;
+    return jobs_cpus();
 }
 
 static bool asks_for_help(const struct cli_command *command, int argc, char **argv)

@@ -54,7 +54,7 @@ void cli_give_up_privileges(void);
 #define CLI_THREADS(type, member)                                                                  \
     {                                                                                              \
         "threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                     \
-            "how many threads; the output is the same (default: one per CPU, up to 8)", NULL, NULL \
+            "how many threads; the output is the same (default: one per CPU)", NULL, NULL          \
     }
 unsigned cli_threads(uint64_t option);
 

@@ -378,7 +378,7 @@ static const struct cli_option whatif_options[] = {
      NULL, NULL},
     {"qemu-cpu", 0, CLI_STRING, RUN_AT(qemu_cpu), "NAME", "what QEMU executes", NULL, NULL},
     {"jobs", 'j', CLI_NUMBER, offsetof(struct whatif_options, jobs), "N",
-     "runs at a time (default: one per CPU, up to 8)", NULL, NULL},
+     "runs at a time (default: one per CPU)", NULL, NULL},
     {"format", 0, CLI_CHOICE, PROFILE_AT(struct whatif_options, format), "FORMAT",
      "text, json or csv (of the runs alone)", "text", table_formats},
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct whatif_options, percent_limit), "PERCENT",

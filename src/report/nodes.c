@@ -5,6 +5,8 @@
  */
 #include "report/internal.h"
 
+#include "analysis/internal.h"
+
 #include "base/ids.h"
 #include "base/memory.h"
 
@@ -19,6 +21,7 @@ struct nodes {
     size_t capacity;
     int32_t cpu; /* of the last sample; and its node, as an index into the file's list */
     size_t near;
+    bool full; /* some pages were left out */
 };
 
 /* The index of a node's number in the file's list; NODES_MOST: not one that is counted. */
@@ -71,6 +74,22 @@ static size_t node_of(struct nodes *n, const struct spex_sample *s)
     return n->info->node_count == 2 ? 1 - n->near : NODES_MOST;
 }
 
+/* Of a page; NULL if there are too many. */
+static uint32_t *counts_of(struct nodes *n, const uint64_t key[IDS_WORDS])
+{
+    bool fresh;
+    uint32_t page;
+    if (!ids_get(&n->pages, key, &page)) {
+        n->full |= n->pages.count == SPEX_GROUP_MAX;
+        if (n->full)
+            return NULL;
+        page = ids_find(&n->pages, key, &fresh);
+        n->counts = memory_grow(n->counts, page, &n->capacity, sizeof *n->counts);
+        memset(n->counts[page], 0, sizeof *n->counts);
+    }
+    return n->counts[page];
+}
+
 static void count(struct nodes *n, const struct spex_sample *samples, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -80,16 +99,9 @@ static void count(struct nodes *n, const struct spex_sample *samples, size_t cou
             continue;
         const uint64_t key[IDS_WORDS] = {s->va & ~UINT64_C(0xfff),
                                          s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid};
-        bool fresh;
-        uint32_t page;
-        if (!ids_get(&n->pages, key, &page)) {
-            if (n->pages.count == SPEX_GROUP_MAX)
-                continue;
-            page = ids_find(&n->pages, key, &fresh);
-            n->counts = memory_grow(n->counts, page, &n->capacity, sizeof *n->counts);
-            memset(n->counts[page], 0, sizeof *n->counts);
-        }
-        n->counts[page][place]++;
+        uint32_t *counts = counts_of(n, key);
+        if (counts)
+            counts[place]++;
     }
 }
 
@@ -99,6 +111,40 @@ void nodes_sink(void *context, const struct spex_sample *samples, size_t n)
     if (!memory_guarded(count(nodes, samples, n)))
         analysis_no_memory(nodes->analysis);
 }
+
+/* ---- by several threads ---- */
+
+static void *split(void *context, unsigned threads)
+{
+    (void)threads;
+    return nodes_new(((struct nodes *)context)->analysis);
+}
+
+static bool join(void *to, void *from)
+{
+    struct nodes *n = to;
+    const struct nodes *other = from;
+    for (uint32_t page = 0; page < other->pages.count; page++) {
+        uint32_t *counts = counts_of(n, other->pages.keys[page]);
+        for (unsigned i = 0; counts && i < NODES_MOST; i++)
+            counts[i] += other->counts[page][i];
+    }
+    return !n->full && !other->full;
+}
+
+static void take(void *context, void *sum)
+{
+    struct nodes *n = context, *from = sum, empty = *n;
+    *n = *from;
+    *from = empty;
+}
+
+static void drop(void *shard)
+{
+    nodes_free(shard);
+}
+
+const struct sink_shards nodes_shards = {split, join, take, drop};
 
 void nodes_add(const struct nodes *n, uint64_t page, uint64_t space, uint64_t counts[NODES_MOST])
 {

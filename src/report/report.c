@@ -3,7 +3,7 @@
 #include "analysis/code.h"
 #include "analysis/findings.h"
 #include "analysis/stacks.h"
-#include "base/crew.h"
+#include "base/jobs.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -77,6 +77,13 @@ feed_kept(const struct report *r, const struct spex_sample *samples, size_t coun
     }
 }
 
+/* The context of a sink. */
+struct feeding {
+    struct group_feed to; /* groups */
+    struct spex_group *groups[3];
+    const struct report *report;
+};
+
 /* Each of these is a sink of its own, so that threads share the work. */
 
 static bool is_any(const struct report *r, const struct spex_sample *s)
@@ -86,25 +93,10 @@ static bool is_any(const struct report *r, const struct spex_sample *s)
     return true;
 }
 
-static void feed_code(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct report *r = context;
-    struct spex_group *stacks = r->cubes[STACKS].fine;
-    struct spex_group *const groups[] = {r->cubes[CODE].fine, r->feeds[RUNNING], stacks};
-    feed_kept(r, samples, count, is_any, groups, stacks ? 3 : 2);
-}
-
 static bool is_memory(const struct report *r, const struct spex_sample *s)
 {
     (void)r;
     return spex_sample_memory(s);
-}
-
-static void feed_memory(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct report *r = context;
-    struct spex_group *const groups[] = {r->feeds[ACCESSES], r->cubes[PAGES].fine};
-    feed_kept(r, samples, count, is_memory, groups, 2);
 }
 
 /* Records of the lines that are shown, and of a few others that share their bit. */
@@ -115,34 +107,47 @@ static bool is_hot(const struct report *r, const struct spex_sample *s)
            (line_set_has(&r->hot, s->va) || (physical && line_set_has(&r->hot, s->pa)));
 }
 
-static void feed_hot(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct report *r = context;
-    feed_kept(r, samples, count, is_hot, &r->cubes[LINES].fine, 1);
-}
-
 static bool has_target(const struct report *r, const struct spex_sample *s)
 {
     (void)r;
     return s->flags & SPEX_SAMPLE_INDIRECT && s->record->present & SPEX_HAS_TARGET;
 }
 
-static void feed_targets(void *context, const struct spex_sample *samples, size_t count)
+#define FEED(name, keep)                                                                           \
+    static void feed_##name(void *context, const struct spex_sample *samples, size_t count)        \
+    {                                                                                              \
+        const struct feeding *f = context;                                                         \
+        feed_kept(f->report, samples, count, keep, f->to.groups, f->to.count);                     \
+    }
+FEED(code, is_any)
+FEED(memory, is_memory)
+FEED(hot, is_hot)
+FEED(targets, has_target)
+#undef FEED
+
+static struct analysis_sink feed_sink(struct feeding *f, spex_sample_sink *sink)
 {
-    struct report *r = context;
-    feed_kept(r, samples, count, has_target, &r->cubes[TARGETS].fine, 1);
+    f->to.size = sizeof *f;
+    f->to.groups = f->groups;
+    while (f->to.count < sizeof f->groups / sizeof *f->groups && f->groups[f->to.count])
+        f->to.count++;
+    return (struct analysis_sink){sink, f, &group_feed_shards};
 }
 
 /* All records: everything but the cells of hot lines, and how lines are shared. */
 static enum spex_status count_samples(struct report *r, struct spex_error *error)
 {
+    struct feeding code = {
+        .report = r, .groups = {r->cubes[CODE].fine, r->feeds[RUNNING], r->cubes[STACKS].fine}};
+    struct feeding memory = {.report = r, .groups = {r->feeds[ACCESSES], r->cubes[PAGES].fine}};
+    struct feeding targets = {.report = r, .groups = {r->cubes[TARGETS].fine}};
     const struct analysis_sink sinks[] = {
-        {feed_code, r},
-        {feed_memory, r},
-        {feed_targets, r},
-        {findings_sink, r->findings},
-        {spex_sharing_find, r->sharing},
-        {nodes_sink, r->nodes} /* the last: if there are some */
+        feed_sink(&code, feed_code),
+        feed_sink(&memory, feed_memory),
+        feed_sink(&targets, feed_targets),
+        {findings_sink, r->findings, &findings_shards},
+        sharing_finds(r->sharing),
+        {nodes_sink, r->nodes, &nodes_shards} /* the last: if there are some */
     };
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
@@ -156,7 +161,8 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
 /* A closer look at the lines that are shown and at those that threads share. */
 static enum spex_status look_closer(struct report *r, struct spex_error *error)
 {
-    const struct analysis_sink sinks[] = {{feed_hot, r}, {spex_sharing_look, r->sharing}};
+    struct feeding hot = {.report = r, .groups = {r->cubes[LINES].fine}};
+    const struct analysis_sink sinks[] = {feed_sink(&hot, feed_hot), sharing_looks(r->sharing)};
     enum spex_status status = SPEX_OK;
     r->lines = sharing_hottest(r->sharing, LINES_MOST, &r->line_count);
     spex_sharing_choose(r->sharing);
@@ -265,30 +271,19 @@ struct share {
     void (*part)(struct report *report, void *context, size_t number);
 };
 
-static void share_nothing(void *user, void *item)
+static void share_part(void *user, size_t part, unsigned thread)
 {
-    (void)user;
-    (void)item;
-}
-
-static void share_part(void *user, void *item, size_t part, unsigned worker)
-{
-    struct share *s = item;
-    (void)user;
-    (void)worker;
+    struct share *s = user;
+    (void)thread;
     s->part(s->report, s->context, part);
 }
 
 void report_share(struct report *r, size_t parts, void *context,
                   void (*part)(struct report *report, void *context, size_t number))
 {
-    const struct crew_work work = {
-        .parts = parts, .prepare = share_nothing, .part = share_part, .finish = share_nothing};
     struct share share = {r, context, part};
-    size_t threads = r->options.threads < parts ? r->options.threads : parts;
-    struct crew *crew = crew_new(threads ? (unsigned)threads - 1 : 0, &work);
-    crew_pass(crew, &share);
-    crew_free(crew);
+    const struct jobs jobs = {&share, parts, share_part};
+    jobs_run(&jobs, r->options.threads);
 }
 
 /* A table, or, before them, what is needed to write code: loading that library takes longest. */

@@ -13,7 +13,8 @@ if not os.path.exists(PROG):
 ONE = [["report", "--format", "json"], ["report", "--sort", "pc,data-symbol,tid"],
        ["report", "--slices", 3], ["report", "--comm", "worker*", "--time", "20%-60%"],
        ["mem", "--format", "json"], ["mem", "--sort", "page,comm"], ["c2c", "--format", "json"],
-       ["branch", "--format", "json"], ["annotate"], ["diff", "t.data"]]
+       ["branch", "--format", "json"], ["annotate"], ["diff", "t.data"],
+       ["html", "-o", "page.html"]]
 MANY = [["report", "--sort", "comm,symbol"], ["report", "--op", "load,branch"], ["mem"],
         ["c2c", "--all"], ["annotate", "--format", "json"]]
 
@@ -22,7 +23,11 @@ def same(name, files, commands, threads, **options):
     for words in commands:
         def answer(n, words=words):
             command = [*words, "--symfs", "root", *(w for f in files for w in ("-i", f))]
-            return spex(*command, "--threads", n, **options)
+            said = spex(*command, "--threads", n, **options)
+            if "-o" not in words:
+                return said
+            with open(words[-1], "rb") as made:
+                return (*said, made.read())
 
         want = answer(1)
         wrong = [n for n in threads if answer(n) != want]
