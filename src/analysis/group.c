@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -255,7 +256,7 @@ void group_limit_histograms(struct spex_group *g)
 static void keep_limits(struct spex_group *g, size_t more, bool grows)
 {
     const size_t most = 2 * (g->limit >> GROUP_CHUNK_BITS) + 2 * (size_t)g->threads;
-    const bool full = grows && g->shard_of->shard_chunks++ >= most;
+    const bool full = grows && atomic_fetch_add(&g->shard_of->shard_chunks, 1) >= most;
     if (full || g->count + more > g->limit || g->histograms.lost)
         analysis_inexact(g->analysis);
 }

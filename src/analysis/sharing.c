@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,7 +118,8 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
         const size_t more = s->capacity ? s->capacity : 1024;
-        if (s->shard_of && (s->shard_of->shard_lines += more) > 4 * (size_t)SHARING_LINES)
+        if (s->shard_of &&
+            atomic_fetch_add(&s->shard_of->shard_lines, more) + more > 4 * (size_t)SHARING_LINES)
             analysis_inexact(s->analysis);
         s->lines = memory_resize(s->lines, s->capacity + more, sizeof *s->lines);
         s->capacity += more;
