@@ -5,7 +5,8 @@
 #include "script_lines.h"
 
 #include "base/digits.h"
-#include "base/relay.h"
+#include "base/memory.h"
+#include "base/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +20,28 @@ struct script_options {
     bool full_path;
 };
 
-enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512, BATCHES = 16 };
+enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512 };
+
+/* Where lines go, of one thread. */
+struct writer {
+    struct script *script;
+    struct script_lines *lines;
+    struct out *out;
+    uint64_t seen; /* itrace: samples since the last instruction */
+};
 
 struct script {
     struct profile *p;
     const struct script_options *options;
-    struct script_lines *lines;
-    spex_sample_sink *put; /* makes the lines of samples */
-    struct relay *relay;   /* batches for the thread that makes the lines */
-    uint64_t line_count;
+    spex_sample_sink *put; /* makes the lines of samples; the context is a writer */
+    struct writer writer;  /* of this thread */
+    struct turns *turns;   /* batches for others, */
+    struct writer *others; /* and what each of them writes to */
+    uint64_t passed;       /* samples */
+    _Atomic uint64_t line_count;
     /* itrace */
     bool letters[128];
-    uint64_t period, seen;
+    uint64_t period;
     unsigned event_width; /* of the longest event name, as perf aligns them */
     struct {
         char text[700];
@@ -40,24 +51,26 @@ struct script {
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct script *s = context;
+    const struct writer *w = context;
+    struct script *s = w->script;
     if (s->options->limit && count >= s->options->limit - s->line_count) {
         count = s->options->limit - s->line_count;
         spex_analysis_stop(s->p->analysis);
     }
     s->line_count += count;
-    script_lines_put(s->lines, samples, count);
+    script_lines_put(w->lines, w->out, samples, count);
 }
 
 /* ---- perf's synthesized samples (docs/schema.md names the letters) ---- */
 
-static void perf_line(struct script *s, const struct spex_sample *sample, unsigned event)
+/* Returns how many lines: one. */
+static unsigned perf_line(struct writer *w, const struct spex_sample *sample, unsigned event)
 {
-    struct out *out = &s->p->out;
+    const struct script *s = w->script;
+    struct out *out = w->out;
     struct script_text thread, code;
-    script_lines_perf(s->lines, sample, &thread, &code);
+    script_lines_perf(w->lines, sample, &thread, &code);
     char *p = out_room(out, LINE_ROOM), *end = p + LINE_ROOM - SCRIPT_BLOCK;
-    s->line_count++;
     p = script_copy(p, thread.data, thread.size);
     p = put_padded(p, sample->time / 1000000000, 5);
     *p++ = '.';
@@ -70,6 +83,7 @@ static void perf_line(struct script *s, const struct spex_sample *sample, unsign
     if (!fits)
         out_bytes(out, code.data, code.size);
     out->data[out->size - 1] = '\n';
+    return 1;
 }
 
 /* In the order in which perf emits them for one record. */
@@ -119,88 +133,129 @@ static void name_events(struct script *s)
 
 static void itrace_feed(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct script *s = context;
+    struct writer *w = context;
+    struct script *s = w->script;
     bool old = s->options->style == 0;
+    uint64_t lines = 0;
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *sample = &samples[i];
         uint64_t e = sample->record->events;
-        if (s->options->limit && s->line_count >= s->options->limit) {
+        if (s->options->limit && s->line_count + lines >= s->options->limit) {
             spex_analysis_stop(s->p->analysis);
-            return;
+            break;
         }
         for (unsigned event = L1D_MISS; event <= TLB_ACCESS; event++)
             if (s->letters[(unsigned)perf_events[event].letter] && e >> perf_events[event].bit & 1)
-                perf_line(s, sample, event);
+                lines += perf_line(w, sample, event);
         if (s->letters['b'] &&
             (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH))
-            perf_line(s, sample, BRANCH);
+            lines += perf_line(w, sample, BRANCH);
         if (s->letters['a'] && e >> SPEX_EV_REMOTE & 1)
-            perf_line(s, sample, REMOTE);
+            lines += perf_line(w, sample, REMOTE);
         if (s->letters['M'] && sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
-            perf_line(s, sample, MEMORY);
-        if (s->letters['i'] && ++s->seen >= s->period) {
-            s->seen = 0;
-            perf_line(s, sample, INSTRUCTIONS);
+            lines += perf_line(w, sample, MEMORY);
+        if (s->letters['i'] && ++w->seen >= s->period) {
+            w->seen = 0;
+            lines += perf_line(w, sample, INSTRUCTIONS);
         }
     }
+    s->line_count += lines;
 }
 
-/* ---- a thread for the lines ---- */
+/* ---- threads for the lines ---- */
 
 struct batch {
     size_t count;
+    uint64_t first; /* how many samples came before */
     struct spex_sample samples[BATCH];
     struct spex_record records[BATCH];
+    struct out text;
 };
 
-static void use_batch(void *user, void *item)
+static void make_lines(void *user, void *item, unsigned thread)
 {
     struct script *s = user;
     struct batch *batch = item;
-    s->put(s, batch->samples, batch->count);
-    batch->count = 0;
+    struct writer *w = &s->others[thread];
+    if (!batch->text.data)
+        out_init(&batch->text, -1);
+    w->out = &batch->text;
+    w->seen = batch->first % s->period;
+    s->put(w, batch->samples, batch->count);
+}
+
+static void put_lines(void *user, void *item)
+{
+    struct script *s = user;
+    struct batch *batch = item;
+    out_block(&s->p->out, batch->text.data, batch->text.size);
+    batch->text.size = batch->count = 0;
+}
+
+static void free_lines(void *item)
+{
+    out_fini(&((struct batch *)item)->text);
 }
 
 static void pass_samples(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct script *s = context;
+    struct script *s = ((struct writer *)context)->script;
     for (size_t i = 0; i < count; i++) {
-        struct batch *batch = relay_item(s->relay);
+        struct batch *batch = turns_item(s->turns);
         struct spex_sample *sample = &batch->samples[batch->count];
         struct spex_record *record = &batch->records[batch->count];
+        if (!batch->count)
+            batch->first = s->passed;
         *sample = samples[i];
         *record = *samples[i].record;
         sample->record = record;
+        s->passed++;
         if (++batch->count == BATCH)
-            relay_pass(s->relay);
+            turns_pass(s->turns);
     }
 }
 
 /*
- * Copying samples for another thread takes a fifth of the time of its work: worth it where the
+ * Copying samples for other threads takes a fifth of the time of their work: worth it where the
  * text is written to a file or pipe, not where it is shown or thrown away.
  */
-static bool wants_thread(const struct script *s)
+static unsigned threads_for_lines(const struct script *s)
 {
     struct stat file;
     if (s->options->limit) /* the pass stops at the limit */
-        return false;
+        return 0;
     if (!s->options->threads && !fstat(s->p->out.fd, &file) && S_ISCHR(file.st_mode))
-        return false;
-    return cli_threads(s->options->threads) > 1 && script_lines_alone(s->lines);
+        return 0;
+    return script_lines_alone(s->writer.lines) ? cli_threads(s->options->threads) - 1 : 0;
+}
+
+static int new_writer(struct script *s, struct writer *w)
+{
+    const struct script_options *o = s->options;
+    *w = (struct writer){.script = s, .out = &s->p->out};
+    return script_lines_new(&w->lines, s->p,
+                            (o->full_path ? SCRIPT_FULL_PATH : 0) | (o->itrace ? SCRIPT_PERF : 0));
 }
 
 /* One pass over the profile; the exit status. */
 static int put_samples(struct script *s)
 {
+    const struct turns_work work = {s, make_lines, put_lines};
+    const unsigned threads = threads_for_lines(s);
     s->put = s->options->itrace ? itrace_feed : feed;
-    if (wants_thread(s))
-        s->relay = relay_new(BATCHES, sizeof(struct batch), use_batch, s);
-    if (!s->relay)
-        return profile_run(s->p, (struct analysis_sink){s->put, s});
-    int status = profile_run(s->p, (struct analysis_sink){pass_samples, s});
-    relay_pass(s->relay);
-    relay_free(s->relay);
+    s->others = memory_get(threads + 1, sizeof *s->others);
+    for (unsigned i = 0; i < threads; i++)
+        new_writer(s, &s->others[i]);
+    s->turns = threads ? turns_new(threads, sizeof(struct batch), &work) : NULL;
+    int status =
+        profile_run(s->p, (struct analysis_sink){s->turns ? pass_samples : s->put, &s->writer});
+    if (s->turns) {
+        turns_pass(s->turns);
+        turns_free(s->turns, free_lines);
+    }
+    for (unsigned i = 0; i < threads; i++)
+        script_lines_free(s->others[i].lines);
+    free(s->others);
     return status;
 }
 
@@ -229,7 +284,7 @@ static int run_script(void *options, int argc, char **argv)
     const struct script_options *o = options;
     struct profile p;
     static struct script s; /* large; the process runs one command */
-    s = (struct script){.p = &p, .options = o};
+    s = (struct script){.p = &p, .options = o, .period = 1};
     (void)argc;
     if (o->itrace && o->profile.format != TABLE_AS_TEXT)
         return cli_usage("--itrace prints text only");
@@ -253,17 +308,16 @@ static int run_script(void *options, int argc, char **argv)
         if (n > s.event_width && n < 500)
             s.event_width = (unsigned)n;
     }
-    p.status = script_lines_new(
-        &s.lines, &p, (o->full_path ? SCRIPT_FULL_PATH : 0) | (o->itrace ? SCRIPT_PERF : 0));
+    p.status = new_writer(&s, &s.writer);
     name_events(&s);
     if (!p.status) {
         if (o->profile.format == TABLE_AS_CSV)
-            script_lines_header(s.lines);
+            script_lines_header(s.writer.lines);
         p.status = put_samples(&s);
         if (!p.status && !s.line_count)
             profile_empty(&p, 0, "make an event that --itrace asks for");
     }
-    script_lines_free(s.lines);
+    script_lines_free(s.writer.lines);
     return profile_close(&p);
 }
 

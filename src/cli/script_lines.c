@@ -326,9 +326,9 @@ static __attribute__((noinline)) char *put_at_end(const struct script_lines *l, 
     return put_decimal(l, p, value);
 }
 
-static void put_line(struct script_lines *l, const struct spex_sample *sample)
+static void put_line(struct script_lines *l, struct out *out, const struct spex_sample *sample)
 {
-    struct room room = {.out = &l->profile->out};
+    struct room room = {.out = out};
     char *p = take_room(&room);
     const struct piece *piece;
     uint64_t value;
@@ -394,10 +394,11 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
     room.out->size = (size_t)(p - room.out->data);
 }
 
-void script_lines_put(struct script_lines *l, const struct spex_sample *samples, size_t count)
+void script_lines_put(struct script_lines *l, struct out *out, const struct spex_sample *samples,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        put_line(l, &samples[i]);
+        put_line(l, out, &samples[i]);
 }
 
 void script_lines_perf(struct script_lines *l, const struct spex_sample *sample,

@@ -20,11 +20,12 @@ enum {
 int script_lines_new(struct script_lines **lines, struct profile *profile, unsigned flags);
 void script_lines_free(struct script_lines *lines);
 
-/* Can another thread than the one that runs the analysis make the lines? */
+/* Can other threads than the one that runs the analysis make lines, each with lines of its own? */
 bool script_lines_alone(const struct script_lines *lines);
 /* The names of the fields, as CSV. */
 void script_lines_header(struct script_lines *lines);
-void script_lines_put(struct script_lines *lines, const struct spex_sample *samples, size_t count);
+void script_lines_put(struct script_lines *lines, struct out *out,
+                      const struct spex_sample *samples, size_t count);
 
 /* SCRIPT_BLOCK bytes more may be read; until the next call. */
 struct script_text {

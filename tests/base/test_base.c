@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/out.h"
 #include "base/crew.h"
-#include "base/relay.h"
+#include "base/turns.h"
 #include "base/rng.h"
 #include "base/vec.h"
 
@@ -215,34 +215,51 @@ static void test_vec(void **state)
 struct counted {
     uint64_t next, wrong;
 };
+struct number {
+    uint64_t value, square;
+};
 
-static void use_number(void *user, void *item)
+static void square_number(void *user, void *item, unsigned thread)
 {
-    struct counted *counted = user;
-    uint64_t *number = item;
-    counted->wrong += *number != ++counted->next;
-    if (counted->next % 1000 == 0)
-        usleep(100); /* the owner has to wait now and then */
-    *number = 0;
+    struct number *n = item;
+    (void)user;
+    (void)thread;
+    n->square = n->value * n->value;
+    if (n->value % 1000 == 0)
+        usleep(100); /* others overtake it, and the owner has to wait */
 }
 
-/* Whatever the count, all items are used in order, and an item comes back as it was left. */
-static void test_relay(void **state)
+static void put_number(void *user, void *item)
+{
+    struct counted *counted = user;
+    struct number *n = item;
+    counted->wrong += n->value != ++counted->next || n->square != n->value * n->value;
+    n->value = 0;
+}
+
+static void clear_number(void *item)
+{
+    assert_int_equal(((struct number *)item)->value, 0);
+}
+
+/* Whatever the count, all items are put in order, and an item comes back as it was left. */
+static void test_turns(void **state)
 {
     static const uint64_t counts[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 20000};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct counted counted = {0};
-        struct relay *relay = relay_new(16, sizeof(uint64_t), use_number, &counted);
-        assert_non_null(relay);
+        const struct turns_work work = {&counted, square_number, put_number};
+        struct turns *turns = turns_new(1 + (unsigned)i % 5, sizeof(struct number), &work);
+        assert_non_null(turns);
         for (uint64_t n = 1; n <= counts[i]; n++) {
-            uint64_t *number = relay_item(relay);
-            assert_int_equal(*number, 0);
-            *number = n;
-            relay_pass(relay);
+            struct number *number = turns_item(turns);
+            assert_int_equal(number->value, 0);
+            number->value = n;
+            turns_pass(turns);
             if (n % 3000 == 0)
-                usleep(100); /* and the thread */
+                usleep(100); /* and the threads */
         }
-        relay_free(relay);
+        turns_free(turns, clear_number);
         assert_int_equal(counted.next, counts[i]);
         assert_int_equal(counted.wrong, 0);
     }
@@ -316,5 +333,5 @@ static void test_rng_is_fixed(void **state)
 }
 
 TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_names), TEST(test_json),
-          TEST(test_vec), TEST(test_digits), TEST(test_relay), TEST(test_crew),
+          TEST(test_vec), TEST(test_digits), TEST(test_turns), TEST(test_crew),
           TEST(test_rng_is_fixed))

@@ -14,9 +14,10 @@ ONE = [["report", "--format", "json"], ["report", "--sort", "pc,data-symbol,tid"
        ["report", "--slices", 3], ["report", "--comm", "worker*", "--time", "20%-60%"],
        ["mem", "--format", "json"], ["mem", "--sort", "page,comm"], ["c2c", "--format", "json"],
        ["branch", "--format", "json"], ["annotate"], ["diff", "t.data"],
-       ["html", "-o", "page.html"]]
+       ["html", "-o", "page.html"], ["script", "--format", "csv"],
+       ["script", "--itrace=fmtbaMi7i"]]
 MANY = [["report", "--sort", "comm,symbol"], ["report", "--op", "load,branch"], ["mem"],
-        ["c2c", "--all"], ["annotate", "--format", "json"]]
+        ["c2c", "--all"], ["script"], ["annotate", "--format", "json"]]
 
 
 def same(name, files, commands, threads, **options):
