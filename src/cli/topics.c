@@ -88,6 +88,7 @@ static void print_sources(struct out *out, const char *text)
         snprintf(line, sizeof line, "%.*s", (int)length, text);
         if (line[0] == '#' || sscanf(line, "%31s %63s %15s", key, value, source) != 3)
             continue;
+        source[strcspn(source, ":")] = '\0'; /* which one follows */
         size_t i = 0;
         while (i < n && strcmp(kinds[i].name, source))
             i++;
@@ -129,7 +130,7 @@ static void print_cpus(struct out *out)
                  cpu.features.LDS ? arch_sources_name(cpu.model.sources) : "none, by events");
         out_printf(out, "%*s", INDENT, "");
         cli_wrap(out, text, INDENT);
-        print_sources(out, file);
+        print_sources(out, file + strcspn(file, "\n"));
     }
 }
 

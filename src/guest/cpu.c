@@ -137,8 +137,12 @@ enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct s
     } else if ((status = spex_uarch_config_preset("neoverse-n1", &work.model, error))) {
         return status;
     }
-    snprintf(work.list, sizeof work.list, "%s", word); /* a preset's features have its name */
-    if ((status = arch_features_parse(word, &work.features, error)))
+    char list[2 * sizeof work.list] = {0}; /* those of its file, and what follows its name */
+    snprintf(list, sizeof list, "%s%s", work.list, preset < 0 ? word : word + strcspn(word, ","));
+    if (strlen(list) >= sizeof work.list)
+        return error_set(error, SPEX_RANGE, 0, "at most %zu characters", sizeof work.list - 1);
+    memcpy(work.list, list, sizeof work.list);
+    if ((status = arch_features_parse(list, &work.features, error)))
         return status;
     work.model.sources = (uint8_t)arch_sources_of(work.features.midr);
     if (work.features.SVE && !work.vector_bits)

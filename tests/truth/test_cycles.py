@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from profile import *
 
 need()
-TIMES, WIDTH, DIVIDE, REFILL = 20000, 4, 12, 11  # of a Neoverse N1
+TIMES, WIDTH, DIVIDE, REFILL = 20000, 4, 12, 9  # of a Neoverse N1
 work = tempfile.mkdtemp(prefix="spex-cycles-")
 program = os.path.join(work, "cycles")
 subprocess.run(["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-o", program,

@@ -23,8 +23,8 @@
                                                  "add sp, sp, #64\n"                               \
                          : "+r"(rounds)                                                            \
                          :                                                                         \
-                         : "x8", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v4", "v5",    \
-                           "v6", "v7", "memory", "cc");                                            \
+                         : "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "v0",      \
+                           "v1", "v2", "v3", "v4", "v5", "v6", "v7", "memory", "cc");              \
     }
 BODY(div, "udiv x8, x8, x9\n")
 BODY(mul, "mul x8, x8, x9\n")
@@ -34,7 +34,8 @@ BODY(fmul, "fmul d0, d0, d1\n")
 BODY(fma, "fmadd d0, d1, d1, d0\n")
 BODY(vadd, "add v2.4s, v2.4s, v3.4s\n")
 BODY(vmul, "mul v2.4s, v2.4s, v3.4s\n")
-BODY(wide, "add x8, x8, #1\n add x10, x10, #1\n add x11, x11, #1\n add x12, x12, #1\n")
+BODY(wide, "add x8, x8, #1\n add x10, x10, #1\n add x11, x11, #1\n add x12, x12, #1\n"
+           "add x13, x13, #1\n add x14, x14, #1\n add x15, x15, #1\n add x16, x16, #1\n")
 BODY(muls, "mul x8, x9, x9\n mul x10, x9, x9\n mul x11, x9, x9\n mul x12, x9, x9\n")
 BODY(fadds, "fadd v4.2d, v0.2d, v1.2d\n fadd v5.2d, v0.2d, v1.2d\n"
             "fadd v6.2d, v0.2d, v1.2d\n fadd v7.2d, v0.2d, v1.2d\n")
@@ -164,7 +165,7 @@ struct kernel {
     {"taken" #count "x" #stride, kernel_taken##count##x##stride, count},
 static const struct kernel kernels[] = {
     NAMED(div, 16) NAMED(mul, 16) NAMED(add, 16) NAMED(fadd, 16) NAMED(fmul, 16) NAMED(fma, 16)
-        NAMED(vadd, 16) NAMED(vmul, 16) NAMED(wide, 64) NAMED(muls, 64) NAMED(fadds, 64)
+        NAMED(vadd, 16) NAMED(vmul, 16) NAMED(wide, 128) NAMED(muls, 64) NAMED(fadds, 64)
             NAMED(nops, 64) NAMED(untaken, 64) NAMED(loads, 64) NAMED(stores, 64) NAMED(forward, 16)
                 NAMED(half, 16) NAMED(offset, 16) NAMED(overlap, 16) NAMED(narrow, 16)
                     NAMED(near, 4096) NAMED(code, 65536){"crosses", crosses, 16},

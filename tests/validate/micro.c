@@ -163,6 +163,18 @@ KERNEL void kernel_write(void *p, void *end, uint64_t passes)
                      : "x8", "v0", "memory", "cc");
 }
 
+KERNEL void kernel_modify(void *p, void *end, uint64_t passes)
+{
+    __asm__ volatile("2: mov x8, %0\n"
+                     "1: ldp q0, q1, [x8]\n ldp q2, q3, [x8, #32]\n"
+                     "stp q0, q1, [x8]\n stp q2, q3, [x8, #32]\n"
+                     "add x8, x8, #64\n cmp x8, %1\n b.lo 1b\n"
+                     "subs %2, %2, #1\n b.ne 2b\n"
+                     : "+r"(p), "+r"(end), "+r"(passes)
+                     :
+                     : "x8", "v0", "v1", "v2", "v3", "memory", "cc");
+}
+
 KERNEL void kernel_copy(void *to, const void *from, const void *end, uint64_t passes)
 {
     __asm__ volatile("2: mov x8, %1\n mov x9, %0\n"
@@ -195,6 +207,8 @@ static uint64_t sweep(const char *name, size_t size, uint64_t bytes)
         kernel_read(p, p + size, passes);
     } else if (!strcmp(name, "write")) {
         kernel_write(p, p + size, passes);
+    } else if (!strcmp(name, "modify")) {
+        kernel_modify(p, p + size, passes);
     } else {
         q = memory(size);
         memset(q, 1, size);
@@ -353,7 +367,7 @@ int main(int argc, char **argv)
 {
     if (argc < 3) {
         fprintf(stderr, "usage: micro chase SIZE STRIDE LOADS | gather CHAINS SIZE LOADS | "
-                        "read|write|copy SIZE BYTES | stride SIZE STEP LOADS | "
+                        "read|write|modify|copy SIZE BYTES | stride SIZE STEP LOADS | "
                         "branch PERIOD COUNT | guess MASK COUNT | calls DEPTH ROUNDS | "
                         "pingpong COUNT | loaded READERS SIZE LOADS | readers COUNT SIZE BYTES");
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
@@ -367,7 +381,8 @@ int main(int argc, char **argv)
         units = chase(prepare(a, number(argv, 3)), number(argv, 4));
     else if (!strcmp(name, "gather"))
         units = gather((unsigned)a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "read") || !strcmp(name, "write") || !strcmp(name, "copy"))
+    else if (!strcmp(name, "read") || !strcmp(name, "write") || !strcmp(name, "modify") ||
+             !strcmp(name, "copy"))
         units = sweep(name, a, number(argv, 3));
     else if (!strcmp(name, "stride"))
         units = stride(a, number(argv, 3), number(argv, 4));
