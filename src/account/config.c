@@ -173,7 +173,7 @@ static size_t word_at(const char **at, const char *end)
 static enum spex_status skip_identity(void *context, const struct spex_uarch_line *line,
                                       struct spex_error *error)
 {
-    static const char *const keys[] = {"features", "layout", "sve.bits"};
+    static const char *const keys[] = {"features", "layout", "select_group", "sve.bits"};
     (void)context;
     (void)error;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)

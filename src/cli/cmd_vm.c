@@ -344,7 +344,7 @@ static bool set_numbers(struct settings *s, const struct spex_uarch_config *mode
 static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_error *error)
 {
     struct spex_cpu cpu;
-    char choice[32];
+    char choice[32], group[32];
     struct spex_error why;
     if (spex_cpu_parse(o->cpu, &cpu, &why))
         return error_set(error, why.status, 0, "--cpu: %s; 'spex help cpus' has those of CPUs",
@@ -352,9 +352,11 @@ static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_
                false;
     s->vector_bits = cpu.vector_bits;
     snprintf(choice, sizeof choice, "layout=%llu", (unsigned long long)cpu.layout);
+    snprintf(group, sizeof group, "select_group=%llu", (unsigned long long)cpu.select_group);
     return set(s, "features", o->features ? o->features : cpu.list, error) &&
            set_numbers(s, &cpu.model, error) &&
-           (!cpu.layout || o->features || set(s, "choice", choice, error));
+           (!cpu.layout || o->features || set(s, "choice", choice, error)) &&
+           (!cpu.select_group || o->features || set(s, "choice", group, error));
 }
 
 /*

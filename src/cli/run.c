@@ -57,6 +57,7 @@ static int parse_cpu(const char *word, struct spex_engine_options *o)
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;
+    o->select_group = cpu.select_group;
     o->vector_bits = cpu.vector_bits;
     return CLI_OK;
 }

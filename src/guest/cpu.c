@@ -13,7 +13,7 @@ enum { FILE_MAX = 1 << 16 };
 
 struct identity {
     struct spex_cpu *cpu;
-    bool features, layout, vector;
+    bool features, layout, group, vector;
 };
 
 static bool is_key(const struct spex_uarch_line *line, const char *key)
@@ -36,10 +36,11 @@ static enum spex_status read_identity(void *context, const struct spex_uarch_lin
 {
     struct identity *id = context;
     bool features = is_key(line, "features"), vector = is_key(line, "sve.bits");
-    bool *seen = features ? &id->features : vector ? &id->vector : &id->layout;
-    char value[sizeof id->cpu->list], choice[sizeof value + 8];
+    bool group = is_key(line, "select_group");
+    bool *seen = features ? &id->features : vector ? &id->vector : group ? &id->group : &id->layout;
+    char value[sizeof id->cpu->list], choice[sizeof value + 16];
     struct spu_choices choices;
-    if (!features && !vector && !is_key(line, "layout"))
+    if (!features && !vector && !group && !is_key(line, "layout"))
         return SPEX_UNSUPPORTED;
     if (*seen)
         return error_set(error, SPEX_INVALID, 0, "%.*s a second time", (int)line->key_length,
@@ -56,9 +57,10 @@ static enum spex_status read_identity(void *context, const struct spex_uarch_lin
         return arch_features_parse(value, &id->cpu->features, error);
     }
     spu_choices_default(&choices);
-    snprintf(choice, sizeof choice, "layout=%s", value);
+    snprintf(choice, sizeof choice, "%s=%s", group ? "select_group" : "layout", value);
     enum spex_status status = spu_choices_set(&choices, choice, error);
-    id->cpu->layout = choices.layout;
+    *(group ? &id->cpu->select_group : &id->cpu->layout) =
+        group ? choices.select_group : choices.layout;
     return status;
 }
 

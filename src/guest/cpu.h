@@ -15,8 +15,9 @@ extern "C" {
 struct spex_cpu {
     struct arch_features features;
     struct spex_uarch_config
-        model;            /* the model of neoverse-n1 if there is only a list of features */
-    uint64_t layout;      /* the unit's choice of that name */
+        model;       /* the model of neoverse-n1 if there is only a list of features */
+    uint64_t layout; /* the unit's choices of these names */
+    uint64_t select_group;
     uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     char list[256];       /* the words that features were made of */
     bool file;            /* the model's numbers are those of a file, not of a preset */

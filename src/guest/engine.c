@@ -471,6 +471,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->max_size = o->max_size;
     user_mode_choices(&settings->choices);
     settings->choices.layout = o->layout;
+    settings->choices.select_group = o->select_group;
     enum spex_status status = check_qemu(e, o, error);
     choose_cpu(e, o);
     settings->zva_bytes = !strncmp(e->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */

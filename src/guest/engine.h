@@ -41,6 +41,7 @@ struct spex_engine_options {
     struct arch_features features;
     struct spex_uarch_config model;
     uint64_t layout;            /* of records: the unit's choice of that name */
+    uint64_t select_group;      /* the same */
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;

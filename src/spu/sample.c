@@ -66,6 +66,7 @@ static void count_down(struct spex_spu *u, uint64_t n)
         c.ecount = (uint8_t)(c.ecount - n);
     if (u->w.after)
         u->w.after -= n;
+    u->w.member += n;
     if (c.count == 0) { /* the first one reloads; to zero again if INTERVAL is zero */
         c.count = reload_value(u);
         u->w.due = false;
@@ -137,14 +138,15 @@ static bool to_collect(struct spex_spu *u)
         selected = true;
     counters_put(u, c);
 
-    /* SMP-06: the chosen operation may come a fixed distance later. */
+    /* SMP-06: the chosen operation may come a fixed distance later, or begin a group. */
     uint64_t distance = u->config.choices.select_after;
-    if (!distance)
-        return selected;
+    uint64_t group = u->config.choices.select_group, member = u->w.member++;
+    if (group)
+        distance += (group - (member + distance) % group) % group;
     bool chosen = u->w.after && --u->w.after == 0;
     if (selected && !u->w.after)
         u->w.after = distance;
-    return chosen;
+    return chosen || (selected && !distance);
 }
 
 static inline void tell_population(struct spex_spu *u)

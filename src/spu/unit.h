@@ -59,7 +59,8 @@ struct words {
     uint64_t reg[R_COUNT];
     uint64_t eff[R_COUNT];
     uint64_t unsynced; /* bit per register: a direct write has not reached eff yet */
-    uint64_t after;    /* choice select_after: members until the chosen one, or 0 */
+    uint64_t after;    /* choices select_after, select_group: members until the chosen one, or 0 */
+    uint64_t member;   /* number of the next one, for select_group */
     uint64_t due;      /* COUNT is zero by a selection: the next member reloads it */
     uint64_t random;   /* state of the generator */
     uint64_t part;     /* choice part_choice=rotate */

@@ -8,7 +8,8 @@ V8_2 = "lse rdm fp16 dotprod rcpc crc aes sha2"
 V8_4 = V8_2 + " pauth fcma jscvt rcpc2 flagm fhm sha3 sha512 sm4 i8mm bf16"
 SVE = V8_4 + " sve sve_i8mm sve_bf16"
 SVE2 = SVE + " frintts flagm2 sve2 mte"
-CORES = {"neoverse-n1": V8_2, "kunpeng-920": V8_2 + " fcma jscvt fhm", "neoverse-v1": SVE,
+CORES = {"neoverse-n1": V8_2, "neoverse-n1-r3": V8_2,
+         "kunpeng-920": V8_2 + " fcma jscvt fhm", "neoverse-v1": SVE,
          "neoverse-n2": SVE2, "neoverse-v2": SVE2, "grace": SVE2,
          "neoverse-v3": SVE2, "ampereone": V8_4 + " frintts flagm2 mte", "max": SVE2 + " sme"}
 equal("every preset is here", sorted(CORES),

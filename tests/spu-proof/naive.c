@@ -767,13 +767,17 @@ int naive_begin(struct naive *n, uint64_t pc, uint32_t flags)
         return SPEX_SPU_NOT_SAMPLED;
     pmu(n, SPEX_PMU_SAMPLE_POP); /* FIL-29 */
     bool selected = false;
+    unsigned wait = n->c.select_after;
+    while (n->c.select_group && (n->member + wait) % n->c.select_group)
+        wait++;
+    n->member++;
     if (n->after && --n->after == 0)
         selected = true;
     if (to_collect(n)) {
-        if (!n->c.select_after)
+        if (!wait)
             selected = true;
         else if (!n->after) /* SMP-06 */
-            n->after = n->c.select_after;
+            n->after = wait;
     }
     if (!selected)
         return SPEX_SPU_NOT_SAMPLED;

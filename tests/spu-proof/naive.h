@@ -66,6 +66,7 @@ struct naive {
     bool was_enabled; /* for the move from disabled to enabled, D17.3.3 */
     bool waived;      /* pointer_rule: writes are silently discarded until disabled */
     unsigned after;   /* select_after: members to go */
+    uint64_t member;  /* number of the next, for select_group */
     bool reload_due;  /* COUNT is zero by a selection */
     struct naive_sample slot[NAIVE_SLOTS];
     struct naive_record held[NAIVE_HELD];

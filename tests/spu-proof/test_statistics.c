@@ -231,6 +231,23 @@ static void test_select_after(void **state)
     }
 }
 
+/* Erratum 1694299 by choice: of a loop of eight only the first of each four. */
+static void test_select_group(void **state)
+{
+    SPEC(SMP-06);
+    unsigned places[8] = {0};
+    uint64_t position = 0;
+    open_seeded("max", "select_group=4", 1);
+    start(2, true);
+    sample(at, 400, &position);
+    for (size_t i = 0; i < 400; i++)
+        places[at[i] % 8]++;
+    for (unsigned i = 0; i < 8; i++)
+        if ((places[i] == 0) != (i % 4 != at[0] % 4))
+            fail_msg("place %u: %u of 400 samples", i, places[i]);
+    rig_close(&rig);
+}
+
 /* The source: same seed, same numbers; another seed, others; a register with its state. */
 static void test_seeds(void **state)
 {
@@ -363,4 +380,5 @@ static void test_parts(void **state)
 }
 
 TEST_MAIN(TEST(test_exact), TEST(test_random_reload), TEST(test_secondary), TEST(test_aliasing),
-          TEST(test_select_after), TEST(test_seeds), TEST(test_copies), TEST(test_parts))
+          TEST(test_select_after), TEST(test_select_group), TEST(test_seeds), TEST(test_copies),
+          TEST(test_parts))

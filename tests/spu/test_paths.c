@@ -7,7 +7,7 @@ static const char *const feature_sets[] = {
     "max", "neoverse-n1", "neoverse-v1", "neoverse-n2", "min", "v1p5,no-ernd,align=4", "v1p2,pbt"};
 /* clang-format off */
 static const char *const choice_sets[] = {
-    NULL, "initial_load=first-op", "select_after=3", "hold=2 pbt_any_op=yes",
+    NULL, "initial_load=first-op", "select_after=3", "select_group=4", "hold=2 pbt_any_op=yes",
     "population_speculative=yes", "multi_access=part", "pbt_stale=no isb_branch=yes",
 };
 /* clang-format on */
