@@ -358,10 +358,15 @@ static void end_locked(struct flow *f)
 
 void flow_end(struct vcpu *v)
 {
-    struct flow *f = v->flow;
     flow_call(v, FLOW_PLAIN); /* in its turn */
-    account_finish(f);
+    account_finish(v->flow);
     flow_drain(v);
+    flow_abandon(v);
+}
+
+void flow_abandon(struct vcpu *v)
+{
+    struct flow *f = v->flow;
     take_lock();
     v->flow = NULL;
     v->hot->open = NULL;

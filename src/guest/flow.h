@@ -93,6 +93,8 @@ void flow_started(struct vcpu *v);
 void flow_begin_again(struct vcpu *v, uint64_t start);
 /* It ends: everything it did is accounted for, and its task is closed. */
 void flow_end(struct vcpu *v);
+/* The same of one that could not begin, on the thread that was to make it. */
+void flow_abandon(struct vcpu *v);
 /* The whole process ends. */
 void flow_end_all(void);
 /* The same if this thread may hold the lock: then words that were not yet read are lost. */

@@ -121,8 +121,10 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
     if (plugin.user.stacks)
         turns_begin(h);
-    if (creator)
+    if (creator) {
         v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
+        creator->made = index + 1;
+    }
     if (!creator)
         plugin.user.process = b.number;
     if (b.again) {
@@ -199,6 +201,21 @@ static void await_thread(struct vcpu *v, int64_t result)
         __atomic_store_n(&v->makes, false, __ATOMIC_RELEASE);
     while (__atomic_load_n(&v->makes, __ATOMIC_ACQUIRE))
         sched_yield();
+}
+
+/* The host had no thread for one that was announced: it does not wait for its turn. */
+static void lose_thread(struct vcpu *v, int64_t result)
+{
+    struct vcpu *lost = v->made ? plugin.hot[v->made - 1].vcpu : NULL;
+    v->made = 0;
+    if (result >= 0 || !lost || !lost->live)
+        return;
+    if (!plugin.user.full) {
+        end_vcpu(lost);
+        return;
+    }
+    lost->live = false;
+    flow_abandon(lost);
 }
 
 void life_vcpu_exit(unsigned index)
@@ -510,6 +527,8 @@ void life_return(unsigned index, int64_t number, int64_t result)
     if (!v->live)
         return;
     await_thread(v, result);
+    if (number == SYS_CLONE)
+        lose_thread(v, result);
     set_idle(v, false, number, result);
     if (plugin.user.full && plugin.run->deterministic)
         pause_account(v, number, result);

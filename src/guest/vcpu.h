@@ -81,6 +81,7 @@ struct vcpu {
     uint64_t argument[6];  /* of the system call under way */
     struct regs_copy copy; /* turns_copy() */
     bool makes;            /* a thread, which has not begun */
+    unsigned made;         /* or this one, plus one, which may never begin */
     uint64_t clear_tid;    /* where the kernel wakes joiners when the thread ends */
     /* --allocs */
     struct allocs_call call;

@@ -237,7 +237,8 @@ int main(int argc, char **argv)
             continue;
         kind = kinds[k].run;
         for (uintptr_t i = 0; i < THREADS; i++)
-            pthread_create(&thread[i], NULL, run, (void *)i);
+            if (pthread_create(&thread[i], NULL, run, (void *)i))
+                return 3;
         for (unsigned i = 0; i < THREADS; i++)
             pthread_join(thread[i], NULL);
         printf("%s: order %08x, %u time-outs, %u threads\n", argv[1], order, timeouts, finished);
