@@ -5,6 +5,7 @@
 #include "follow.h"
 #include "need.h"
 #include "origin.h"
+#include "owner.h"
 #include "plugin.h"
 #include "regs.h"
 
@@ -228,6 +229,7 @@ static void before_fork(void)
 {
     if (caller)
         plugin.user.fork_id = task_reserve(&plugin.user.fork_cpu);
+    owner_before_fork();
     if (plugin.user.full)
         flow_before_fork();
     if (plugin.user.allocs)
@@ -236,6 +238,7 @@ static void before_fork(void)
 
 static void in_parent(void)
 {
+    owner_after_fork();
     if (plugin.user.allocs)
         allocs_after_fork();
     if (plugin.user.full)
@@ -246,6 +249,7 @@ static void in_parent(void)
 static void in_child(void)
 {
     struct vcpu *v = caller;
+    owner_in_child();
     if (plugin.user.allocs)
         allocs_after_fork();
     if (plugin.user.full)
@@ -405,6 +409,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     struct vcpu *v = plugin.hot[index].vcpu;
     caller = v;
     doubt_ends();
+    owner_call(number);
     sve_call(number == SYS_RT_SIGRETURN);
     memcpy(v->argument, a, sizeof v->argument);
     if (plugin.user.full)

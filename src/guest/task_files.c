@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "perfdata/auxtrace.h"
 #include "perfdata/callchain.h"
+#include "owner.h"
 #include "plugin.h"
 
 #include <spex/wire.h>
@@ -102,7 +103,7 @@ static int open_file(uint32_t id, const char *suffix)
 {
     char name[RUN_PATH + 32];
     snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
-    int fd = open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+    int fd = owner_open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         task_failed(errno);
     return fd;
@@ -112,7 +113,7 @@ void task_remove(uint32_t id, const char *suffix)
 {
     char name[RUN_PATH + 32];
     snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
-    unlink(name);
+    owner_unlink(name);
 }
 
 void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at)
@@ -138,7 +139,7 @@ bool task_look(uint32_t id, struct run_task *copy)
 {
     char name[RUN_PATH + 32];
     snprintf(name, sizeof name, "%s/%u", directory, id);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = owner_open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool ok = fd >= 0 && pread(fd, copy, sizeof *copy, 0) == sizeof *copy;
     if (fd >= 0)
         close(fd);
@@ -242,7 +243,9 @@ static int lock_data(void)
 {
     char name[RUN_PATH + 32];
     snprintf(name, sizeof name, "%s/data", directory);
-    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), locked = -1;
+    int fd = owner_open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), locked = -1;
+    if (fd < 0)
+        task_failed(errno);
     while (fd >= 0 && (locked = flock(fd, LOCK_EX)) && errno == EINTR)
         ;
     if (locked)
