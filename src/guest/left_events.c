@@ -362,10 +362,25 @@ static int by_time(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
+/* What was lost where no log could be written stands at the end of the profile. */
+static void add_loss(struct spex_run *run)
+{
+    uint64_t end = 0;
+    if (!run->task_count || !(run->control.failed || run->control.unprofiled) ||
+        left_truncated(run))
+        return;
+    for (size_t i = 0; i < run->task_count; i++)
+        end = run->tasks[i].task.clock > end ? run->tasks[i].task.clock : end;
+    struct entry *entry = left_add(run, 0, SPEX_ENGINE_AUX, end);
+    entry->event.offset = run->control.aux[entry->event.cpu];
+    entry->event.aux_flags = DRIVER_AUX_TRUNCATED;
+}
+
 void left_read_events(struct spex_run *run)
 {
     for (size_t i = 0; i < run->task_count; i++)
         read_log(run, i);
+    add_loss(run);
     if (run->entry_count)
         qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
     complete_maps(run);

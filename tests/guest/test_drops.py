@@ -29,4 +29,14 @@ for options in ([], ["--stacks"], ["--model", "full"]):
         same = len([n for n in now if n > 0.95 * min(good)]) == len(good)
         check(f"{options}: {how}: the same", code == (5 if "user" in how else 0) and same and
               "missing" not in err, (code, err, now, good))
+
+# A process that such a program forks later has no more rights than its parent: what is lost is told
+# by record, and by whoever reads the file.
+code, _, err, path = record("-c", "256", program, "user-later", empty)
+check("forked later: told at the end", code == 1 and "Permission denied" in err and
+      "1 thread could not be profiled" in err, (code, err))
+for command in ("report", "annotate", "mem"):
+    code, out, err = spex(command, "-i", path)
+    check(f"{command}: not all was recorded", code == 0 and
+          "1 buffers truncated" in out.decode() + err, (code, out[:500], err))
 done()

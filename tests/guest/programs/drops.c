@@ -51,6 +51,11 @@ int main(int argc, char **argv)
     pthread_create(&early, NULL, work, NULL);
     if (drop(argv[1], argv[2]))
         return 4;
+    if (strstr(argv[1], "later")) {
+        if (!(child = fork()))
+            _exit(work(NULL) != NULL);
+        return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+    }
     for (unsigned i = 0; i < 3; i++)
         pthread_create(&late[i], NULL, work, NULL);
     work(NULL);
