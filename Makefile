@@ -147,6 +147,12 @@ check-turns:
 conformance:
 	@python3 scripts/conformance.py --write docs/conformance.md $(BUILD) $(ASAN)
 
+# spex's own hot paths, built for AArch64, under spex check against bench/perf.json; after an intended
+# change: scripts/perf-check build build-perf --update.
+perf-check: all
+	@scripts/setup --check demo
+	@scripts/perf-check $(BUILD) build-perf
+
 bench: all
 	@scripts/setup --check demo check
 	@python3 bench/run.py --build $(BUILD)
@@ -218,6 +224,6 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 clean:
-	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
+	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench perf-check fuzz coverage mutate abi install dist deb format clean
