@@ -46,8 +46,6 @@ struct check_plan {
 char *check_keep(struct check_plan *plan, char *text);
 struct check_case *check_add(struct check_plan *plan);
 void check_plan_free(struct check_plan *plan);
-/* 1% or 0.5, as a fraction; false if it is neither. */
-bool check_percent(const char *text, double *fraction);
 
 /*
  * Adds the cases of a suite file; standard has what it does not say. CLI_OK, or the exit code after

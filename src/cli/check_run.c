@@ -1,6 +1,6 @@
 /* The runs of spex check: the same process each time, or one whose memory lies elsewhere. */
 #include "check.h"
-#include "jobs.h"
+#include "batch.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -49,9 +49,10 @@ static bool move_heap(char *data, size_t size, uint64_t by)
 }
 
 /* A copy of the program whose heap begins elsewhere, in place of it. */
-static void copy_program(struct job *job, struct check_plan *plan, const char *to, uint64_t by)
+static void copy_program(struct batch_run *job, struct check_plan *plan, const char *to,
+                         uint64_t by)
 {
-    char from[JOBS_PATH];
+    char from[BATCH_PATH];
     size_t size;
     if (!strchr(job->alone, '/'))
         return; /* from PATH */
@@ -69,11 +70,11 @@ static void copy_program(struct job *job, struct check_plan *plan, const char *t
 }
 
 /* Stack, heap and what is mapped lie elsewhere, as far as the layout's number says. */
-static void move(struct job *job, struct check_plan *plan, const char *place, size_t index,
+static void move(struct batch_run *job, struct check_plan *plan, const char *place, size_t index,
                  uint64_t layout)
 {
     enum { PAGES = 61, LINES = 64, WORDS = 61 };
-    char name[JOBS_PATH], pad[16 * WORDS + 1];
+    char name[BATCH_PATH], pad[16 * WORDS + 1];
     struct rng rng = {layout};
     size_t words = 1 + rng_below(&rng, WORDS - 1);
     memset(pad, '0', 16 * words);
@@ -125,7 +126,7 @@ static void add_word(struct cli_list *list, const char *word)
     list->items[list->count++] = word;
 }
 
-static void prepare(struct job *job, struct check_plan *plan, const struct check_case *c,
+static void prepare(struct batch_run *job, struct check_plan *plan, const struct check_case *c,
                     const struct check_engine *engine)
 {
     const char *slash = strrchr(c->argv[0], '/');
@@ -137,23 +138,23 @@ static void prepare(struct job *job, struct check_plan *plan, const struct check
     memcpy(argv, c->argv, count * sizeof *argv);
     if (slash && slash[1])
         argv[0] = (char *)(uintptr_t)(slash + 1);
-    *job = (struct job){.name = c->name,
-                        .argv = argv,
-                        .alone = c->argv[0],
-                        .start_at = c->start_at,
-                        .stop_at = c->stop_at,
-                        .input = c->input,
-                        .directory = c->directory,
-                        .truth = true,
-                        .options = {.event = "arm_spe/ts_enable=1/",
-                                    .cpu = c->cpu,
-                                    .sysroot = c->sysroot,
-                                    .qemu = engine->qemu,
-                                    .qemu_cpu = engine->qemu_cpu,
-                                    .aux = ",64K",
-                                    .period = 0xffffff00, /* no samples: all is counted */
-                                    .seed = engine->seed,
-                                    .deterministic = true}};
+    *job = (struct batch_run){.name = c->name,
+                              .argv = argv,
+                              .alone = c->argv[0],
+                              .start_at = c->start_at,
+                              .stop_at = c->stop_at,
+                              .input = c->input,
+                              .directory = c->directory,
+                              .truth = true,
+                              .options = {.event = "arm_spe/ts_enable=1/",
+                                          .cpu = c->cpu,
+                                          .sysroot = c->sysroot,
+                                          .qemu = engine->qemu,
+                                          .qemu_cpu = engine->qemu_cpu,
+                                          .aux = ",64K",
+                                          .period = 0xffffff00, /* no samples: all is counted */
+                                          .seed = engine->seed,
+                                          .deterministic = true}};
     add_word(&job->options.model, "full");
     for (size_t i = 0; i < c->model.count; i++)
         add_word(&job->options.model, c->model.items[i]);
@@ -161,7 +162,7 @@ static void prepare(struct job *job, struct check_plan *plan, const struct check
         add_word(&job->options.environment, c->environment.items[i]);
 }
 
-static int check_end(const struct job *job)
+static int check_end(const struct batch_run *job)
 {
     if (!job->status)
         return CLI_OK;
@@ -175,16 +176,16 @@ static int check_end(const struct job *job)
 }
 
 /* The result of a case from its runs. */
-static int result_of(const struct check_case *c, const struct job *jobs, const char *model,
+static int result_of(const struct check_case *c, const struct batch_run *runs, const char *model,
                      struct check_results *results)
 {
     struct check_result *layouts = memory_get(c->layouts, sizeof *layouts);
     int status = CLI_OK;
     for (uint64_t i = 0; i < c->layouts && !status; i++) {
-        status = check_end(&jobs[i]);
+        status = check_end(&runs[i]);
         if (!status)
-            status = check_collect(jobs[i].data, !c->start_at && !c->stop_at, &layouts[i]);
-        layouts[i].time = jobs[i].totals.clock;
+            status = check_collect(runs[i].data, !c->start_at && !c->stop_at, &layouts[i]);
+        layouts[i].time = runs[i].totals.clock;
     }
     if (!status) {
         struct check_result *r = check_results_add(results, c->name, c->cpu), names = *r;
@@ -206,29 +207,29 @@ static int run_in(struct check_plan *plan, const struct check_engine *engine, co
     size_t count = 0, n = 0;
     for (size_t i = 0; i < plan->count; i++)
         count += plan->items[i].layouts;
-    struct job *jobs = memory_get(count, sizeof *jobs);
+    struct batch_run *runs = memory_get(count, sizeof *runs);
     for (size_t i = 0; i < plan->count; i++)
         for (uint64_t layout = 0; layout < plan->items[i].layouts; layout++, n++) {
-            prepare(&jobs[n], plan, &plan->items[i], engine);
+            prepare(&runs[n], plan, &plan->items[i], engine);
             if (layout)
-                move(&jobs[n], plan, place, n, layout);
+                move(&runs[n], plan, place, n, layout);
         }
-    int status = jobs_run(jobs, count, cli_threads(engine->jobs), place, "runs");
+    int status = batch_do(runs, count, cli_threads(engine->jobs), place, "runs");
     n = 0;
     for (size_t i = 0; i < plan->count && !status; n += plan->items[i++].layouts)
-        status = result_of(&plan->items[i], &jobs[n], models[i], results);
+        status = result_of(&plan->items[i], &runs[n], models[i], results);
     for (size_t i = 0; i < count; i++) {
-        free(jobs[i].options.model.items);
-        free(jobs[i].options.environment.items);
+        free(runs[i].options.model.items);
+        free(runs[i].options.environment.items);
     }
-    free(jobs);
+    free(runs);
     return status;
 }
 
 int check_run(struct check_plan *plan, const struct check_engine *engine,
               struct check_results *results)
 {
-    char place[JOBS_PATH], (*models)[20] = memory_get(plan->count, sizeof *models);
+    char place[BATCH_PATH], (*models)[20] = memory_get(plan->count, sizeof *models);
     int status = CLI_OK;
     for (size_t i = 0; i < plan->count && !status; i++)
         status = name_model(&plan->items[i], models[i]);

@@ -170,7 +170,7 @@ static int set_number(struct suite *s, const char *key)
     if (status)
         return status;
     if (!strcmp(key, "threshold"))
-        return check_percent(text, &c->threshold)
+        return cli_percent(text, &c->threshold)
                    ? CLI_OK
                    : wrong(s, "threshold is a percentage such as \"0.5%\", not", text);
     return cli_number(text, &c->layouts) && c->layouts && c->layouts <= 64

@@ -85,6 +85,11 @@ void cli_progress_end(void)
     under_way = false;
 }
 
+void cli_progress_forget(void)
+{
+    under_way = false;
+}
+
 static void message(const char *command, const char *format, va_list args)
 {
     char before[80] = "spex: ";
@@ -208,6 +213,16 @@ bool cli_number(const char *text, uint64_t *value)
     if (errno || *end || (shift && n >> (64 - shift)))
         return false;
     *value = n << shift;
+    return true;
+}
+
+bool cli_percent(const char *text, double *fraction)
+{
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0 && percent <= 1000))
+        return false;
+    *fraction = percent / 100;
     return true;
 }
 
@@ -529,7 +544,7 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
         if (!strcmp(o->name, "max-memory"))
             memory_limit_set(*(const uint64_t *)((char *)options + o->at));
     if (!status) {
-        if (!strcmp(command->group, CLI_READING) || !strcmp(command->name, "help"))
+        if (command->pages)
             cli_pager_start();
         status = command->run(options, count, operands);
         cli_pager_end();

@@ -44,6 +44,7 @@ struct cli_command {
     const struct cli_option *options;
     size_t size; /* of the options struct, zeroed and filled before run */
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
+    bool pages;   /* its output is for people to read: through a pager on a terminal */
     bool records; /* uses this machine's SPE: keeps the privileges of capabilities or set-user-ID */
 };
 
@@ -58,7 +59,12 @@ void cli_give_up_privileges(void);
     }
 unsigned cli_threads(uint64_t option);
 
-#define CLI_READING "Reading profiles" /* the group of commands whose output people read */
+/* The groups, in the order of help. */
+#define CLI_FIRST "The first day"
+#define CLI_WHY "Who is slow and why"
+#define CLI_RUNS "Other runs"
+#define CLI_OTHERS "For other programs"
+#define CLI_RECORDS "Records and the unit"
 
 /* --max-memory SIZE of commands that read; what it means. */
 #define CLI_MEMORY(at)                                                                             \
@@ -97,6 +103,7 @@ void cli_progress(const char *name, uint64_t done, uint64_t size);
 /* The same for work that has no size: any line of text. */
 void cli_progress_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_progress_end(void);
+void cli_progress_forget(void); /* somebody else has removed the line */
 /* Bytes of a regular file; 0 of anything else. */
 uint64_t cli_size(int fd);
 /* The same, with a pointer to help; returns CLI_USAGE. */
@@ -104,6 +111,9 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A number as options take it: 0x, and the suffixes K, M, G (1024). */
 bool cli_number(const char *text, uint64_t *value);
+
+/* 1% or 0.5, as a fraction; false if it is neither. */
+bool cli_percent(const char *text, double *fraction);
 
 /* Ends standard output: CLI_OK, or CLI_DATA after a message if not all could be written. */
 int cli_end_output(struct out *out);

@@ -404,7 +404,8 @@ static const struct cli_option annotate_options[] = {
 
 const struct cli_command cli_annotate = {
     .name = "annotate",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
     .details = "Without FUNCTION, the hottest lines of all functions, then the function with the "

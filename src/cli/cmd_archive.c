@@ -282,7 +282,8 @@ static const struct cli_option archive_options[] = {
 
 const struct cli_command cli_archive = {
     .name = "archive",
-    .group = CLI_READING,
+    .group = CLI_OTHERS,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "pack a profile with the files that its names come from",
     .details = "Writes a tar file with the profile, the programs and libraries that it has samples "

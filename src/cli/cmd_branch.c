@@ -224,7 +224,8 @@ static const struct cli_option branch_options[] = {
 
 const struct cli_command cli_branch = {
     .name = "branch",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "mispredicted branches, their targets and kinds",
     .details = "Branches by how often they are mispredicted, with the share that is taken, the "

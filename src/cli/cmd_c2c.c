@@ -288,7 +288,8 @@ static const struct cli_option c2c_options[] = {
 
 const struct cli_command cli_c2c = {
     .name = "c2c",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "cache lines that threads fight over; false and true sharing",
     .details = "Finds lines that several threads use and at least one writes. The score says how "

@@ -18,16 +18,6 @@ struct check_options {
     struct check_engine engine;
 };
 
-bool check_percent(const char *text, double *fraction)
-{
-    char *end;
-    double percent = strtod(text, &end);
-    if (end == text || (*end && strcmp(end, "%")) || !(percent >= 0 && percent <= 1000))
-        return false;
-    *fraction = percent / 100;
-    return true;
-}
-
 static bool is_suite(const char *word)
 {
     size_t n = strlen(word);
@@ -113,7 +103,7 @@ static int make_plan(const struct check_options *o, char **argv, struct check_pl
                                   .environment = o->environment,
                                   .model = o->model,
                                   .layouts = o->layouts};
-    if (!check_percent(o->threshold, &standard.threshold))
+    if (!cli_percent(o->threshold, &standard.threshold))
         return cli_usage("--threshold: '%s' is not a percentage such as 0.5%%", o->threshold);
     if (!o->layouts || o->layouts > 64)
         return cli_usage("--repeat: 1 to 64 layouts");
@@ -255,7 +245,7 @@ static const struct cli_option check_options[] = {
 
 const struct cli_command cli_check = {
     .name = "check",
-    .group = "Profiling",
+    .group = CLI_FIRST,
     .synopsis = "SUITE.toml [NAME...] | -- PROGRAM [ARGUMENTS]",
     .summary = "performance tests without noise: exact cycles against a baseline",
     .details =

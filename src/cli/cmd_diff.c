@@ -9,6 +9,7 @@
 
 struct diff_options {
     struct profile_options profile;
+    const char *fail_over;
 };
 
 static const struct table_column columns[] = {
@@ -365,6 +366,20 @@ static struct table *make_table(struct comparison *c)
     return table;
 }
 
+/* CLI_DATA if B takes more time than A by more than this, and not by noise. */
+static int judge(const struct comparison *c, double most, const char *text)
+{
+    struct spex_interval i;
+    if (!c->timed) {
+        cli_error("--fail-over: not both profiles have timestamps (ts_enable=1)");
+        return CLI_DATA;
+    }
+    double more = time_ratio(c, &i) - 1;
+    if (more > most && i.low > 1)
+        cli_error("%.1f%% more time, beyond noise and --fail-over %s", 100 * more, text);
+    return more > most && i.low > 1 ? CLI_DATA : CLI_OK;
+}
+
 /* ---- printing ---- */
 
 static void print_json(struct comparison *c, const struct table *table)
@@ -501,6 +516,9 @@ static int run_diff(void *options, int argc, char **argv)
     if (several ? !argc : argc != 2)
         return cli_usage("two profiles are needed: spex diff BEFORE AFTER, or the files of BEFORE "
                          "with -i and those of AFTER after them");
+    double most = 0;
+    if (o->fail_over && !cli_percent(o->fail_over, &most))
+        return cli_usage("--fail-over: '%s' is not a percentage such as 1%%", o->fail_over);
     struct profile_options alone = o->profile;
     alone.inputs = (struct cli_list){0};
     int status = profile_keys(o->profile.sort, keys, &key_count);
@@ -533,6 +551,8 @@ static int run_diff(void *options, int argc, char **argv)
         !profile_empty(&p[1], c.samples[1], "")) {
         c.pairs = match(c.groups, key_count, &c.count);
         p[0].status = print(&c);
+        if (!p[0].status && o->fail_over)
+            p[0].status = judge(&c, most, o->fail_over);
         for (size_t i = 0; i < c.count; i++)
             free(c.pairs[i].text);
         free(c.pairs);
@@ -552,6 +572,8 @@ static const struct cli_option diff_options[] = {
     {"sort", 's', CLI_STRING, PROFILE_AT(struct diff_options, sort), "KEYS",
      "compare by: symbol, srcline, dso, comm, op, source, ...", "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct diff_options),
+    {"fail-over", 0, CLI_STRING, offsetof(struct diff_options, fail_over), "PERCENT",
+     "exit status 1 if the second takes more time by more than this, and beyond noise", NULL, NULL},
 #define OPTIONS struct diff_options
 #include "filter_options.def"
     PROFILE_REPLAY(struct diff_options),
@@ -561,7 +583,8 @@ static const struct cli_option diff_options[] = {
 
 const struct cli_command cli_diff = {
     .name = "diff",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "BEFORE AFTER | -i BEFORE... AFTER...",
     .summary = "compare two profiles; which changes are beyond noise",
     .details =

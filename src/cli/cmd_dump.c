@@ -386,7 +386,7 @@ static const char *const formats[] = {"text", "json", NULL};
 
 const struct cli_command cli_dump = {
     .name = "dump",
-    .group = "Records",
+    .group = CLI_RECORDS,
     .synopsis = "[FILE|-]...",
     .summary = "print every packet of an SPE stream",
     .details =

@@ -389,7 +389,8 @@ static const struct cli_option export_options[] = {
 
 const struct cli_command cli_export = {
     .name = "export",
-    .group = CLI_READING,
+    .group = CLI_OTHERS,
+    .pages = true,
     .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE...]",
     .summary = "a profile for other tools: Parquet, ClickHouse, pprof, BOLT, ...",
     .details = "Writes the samples that the filters keep in a format that other tools read. "

@@ -159,7 +159,7 @@ static int run(void *data, int argc, char **argv)
 
 const struct cli_command cli_generate = {
     .name = "generate",
-    .group = "Records",
+    .group = CLI_RECORDS,
     .synopsis = "",
     .summary = "write random conforming records",
     .details =

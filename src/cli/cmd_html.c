@@ -169,7 +169,8 @@ static const struct cli_option html_options[] = {
 
 const struct cli_command cli_html = {
     .name = "html",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "[FILE [OTHER]]",
     .summary = "one page to look at: time, code, memory, sharing, branches, threads",
     .details = "Writes one self-contained page that any browser opens without a network: what was "

@@ -365,7 +365,8 @@ static const struct cli_option mem_options[] = {
 
 const struct cli_command cli_mem = {
     .name = "mem",
-    .group = CLI_READING,
+    .group = CLI_WHY,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "where data comes from, how long it takes, and which data",
     .details =

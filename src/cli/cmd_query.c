@@ -172,11 +172,7 @@ static bool make(void *context, int fd)
 
 /* ---- the library ---- */
 
-/*
- * Where DuckDB's library is: named by the user, next to the program, set up, or left to the
- * system's loader.
- */
-static void find_library(char *path, size_t size)
+void cli_duckdb(char *path, size_t size)
 {
     char directory[PATH];
     const char *named = getenv("SPEX_DUCKDB");
@@ -197,7 +193,7 @@ static int open_query(struct work *w, const char *spill)
 {
     char library[PATH + 32];
     struct spex_error error;
-    find_library(library, sizeof library);
+    cli_duckdb(library, sizeof library);
     struct query_options options = {.library = library,
                                     .spill = spill,
                                     .threads = cli_threads(w->command->threads),
@@ -356,7 +352,8 @@ static const struct cli_option query_options[] = {
 
 const struct cli_command cli_query = {
     .name = "query",
-    .group = CLI_READING,
+    .group = CLI_OTHERS,
+    .pages = true,
     .synopsis = "SQL|QUESTION [FILE...]",
     .summary = "SQL over profiles (DuckDB)",
     .details = "Table samples holds the samples of the files: perf.data, Parquet files that export "

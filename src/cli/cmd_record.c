@@ -100,14 +100,12 @@ static int set_parts(const struct record_options *o, struct output *output)
     return CLI_OK;
 }
 
-static int run_record(void *options, int argc, char **argv)
+int record_program(struct record_options *o, char **argv)
 {
-    struct record_options *o = options;
     struct native_machine machine;
     struct output output;
     char prefix[OUTPUT_PATH];
     bool native;
-    (void)argc;
     if (o->setup) {
         run_own_qemu(prefix, sizeof prefix);
         return cli_set_up("qemu-user-setup", prefix, o->suite);
@@ -128,7 +126,8 @@ static int run_record(void *options, int argc, char **argv)
         snprintf(prefix, sizeof prefix, "%s", output.path);
     else
         run_temporary(prefix, sizeof prefix);
-    struct run run = {.options = {.keep = true,
+    struct run run = {.quiet = o->quiet,
+                      .options = {.keep = true,
                                   .truth = o->truth,
                                   .stacks = o->stacks,
                                   .allocs = o->allocs,
@@ -154,10 +153,16 @@ static int run_record(void *options, int argc, char **argv)
     return status;
 }
 
+static int run_record(void *options, int argc, char **argv)
+{
+    (void)argc;
+    return record_program(options, argv);
+}
+
 const struct cli_command cli_record = {
     .name = "record",
     .records = true,
-    .group = "Profiling",
+    .group = CLI_FIRST,
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "profile a program: this machine's SPE, or the model under QEMU",
     .details =

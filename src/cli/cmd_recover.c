@@ -70,7 +70,7 @@ static const struct cli_option recover_options[] = {
 
 const struct cli_command cli_recover = {
     .name = "recover",
-    .group = "Profiling",
+    .group = CLI_RUNS,
     .synopsis = "DIR | FILE",
     .summary = "make a profile of what a killed spex record left behind",
     .details = "A run keeps its files in FILE.run-XXXXXX until the profile is whole. Where that "

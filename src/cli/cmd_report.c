@@ -161,7 +161,8 @@ static const struct cli_option report_options[] = {
 
 const struct cli_command cli_report = {
     .name = "report",
-    .group = CLI_READING,
+    .group = CLI_FIRST,
+    .pages = true,
     .synopsis = "[FILE... | --url URL]",
     .summary = "where the time goes: by function, line, thread, ...",
     .details = "One row per key with its share of the time and the 95% interval of that, the "

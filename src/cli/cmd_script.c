@@ -349,7 +349,8 @@ static const struct cli_option script_options[] = {
 
 const struct cli_command cli_script = {
     .name = "script",
-    .group = CLI_READING,
+    .group = CLI_OTHERS,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "one record a line: text, JSON lines or CSV",
     .details = "Records of all CPUs in order of time. Fields are described in docs/schema.md.",

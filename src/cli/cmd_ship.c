@@ -349,7 +349,8 @@ static const struct cli_option ship_options[] = {
 
 const struct cli_command cli_ship = {
     .name = "ship",
-    .group = CLI_READING,
+    .group = CLI_OTHERS,
+    .pages = true,
     .synopsis = "--spool DIR --url URL",
     .summary = "finished profiles of a directory to ClickHouse, each once",
     .details =

@@ -160,7 +160,7 @@ static const struct cli_option table[] = {
 
 const struct cli_command cli_spu = {
     .name = "spu",
-    .group = "Model",
+    .group = CLI_RECORDS,
     .synopsis = "run FILE... | choices | serve",
     .summary = "play a script of register accesses, operations and faults on the SPU",
     .details =

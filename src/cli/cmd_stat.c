@@ -2,6 +2,7 @@
 #include "native_stat.h"
 #include "output.h"
 #include "profile.h"
+#include "stat_data.h"
 
 #include <spex/spu.h>
 
@@ -16,11 +17,17 @@ struct stat_options {
     struct run_options run;
     struct native_choice native;
     struct profile_options profile; /* with -i */
+    int format;
+    const char *separator;
 };
 
 static const struct cli_option stat_options[] = {
     RUN_OPTIONS,
     NATIVE_OPTIONS(struct stat_options, native),
+    {"format", 0, CLI_CHOICE, offsetof(struct stat_options, format), "FORMAT", "text, json or csv",
+     "text", stat_formats},
+    {"field-separator", 'x', CLI_STRING, offsetof(struct stat_options, separator), "SEP",
+     "the fields of perf stat -x, with this between them", NULL, NULL},
     {"input", 'i', CLI_LIST, offsetof(struct stat_options, profile.inputs), "FILE",
      "no run: the same of a profile, estimated from its samples", NULL, NULL},
     {"time", 0, CLI_STRING, offsetof(struct stat_options, profile.filter.time), "RANGE",
@@ -66,6 +73,8 @@ static const char *meaning(unsigned event)
 static void row(uint64_t value, const char *name, const char *text)
 {
     char number[32];
+    if (stat_data_row(value, name, text))
+        return;
     fprintf(stderr, *text ? "%20s  %-22s  %s\n" : "%20s  %s%s\n", text_count(number, value), name,
             text);
 }
@@ -118,8 +127,9 @@ static void answer_rows(const struct spex_engine_totals *t, bool none)
 static void event_rows(const struct run *run)
 {
     char period[32];
-    fprintf(stderr, "\n the SPU, one sample in %s operations:\n\n",
-            text_count(period, run->options.period));
+    if (!stat_data())
+        fprintf(stderr, "\n the SPU, one sample in %s operations:\n\n",
+                text_count(period, run->options.period));
     for (size_t i = 0;; i++) {
         bool present;
         unsigned event = spex_engine_pmu_event(run->engine, i, &present);
@@ -140,6 +150,8 @@ static void estimate(struct profile *p, uint64_t samples, uint64_t all, const ch
     struct spex_interval i = spex_share_interval(samples, all);
     double half = (i.high - i.low) / 2 * (double)all;
     char number[32], text[80] = "";
+    if (stat_data_estimate(samples * period, name, half * (double)period))
+        return;
     if (samples && samples < all)
         snprintf(text, sizeof text, "  +- %.1f%%, %.2f%% of operations",
                  100 * half / (double)samples, 100 * ratio_of(samples, all));
@@ -160,15 +172,17 @@ static void profile_rows(struct profile *p, const struct spex_row *total)
         {"loads", s->reads},        {"stores", s->writes},     {"branches", s->branches},
         {"l1d-misses", s->l1_miss}, {"l2-misses", s->l2_miss}, {"llc-misses", s->llc_miss},
         {"tlb-walks", s->tlb_walk}, {"remote", s->remote},     {"mispredicts", s->mispredicted}};
-    out_char(&p->out, '\n');
-    if (none) {
+    if (!stat_data())
+        out_char(&p->out, '\n');
+    if (!none) {
+        estimate(p, s->samples, s->samples, "operations");
+    } else if (!stat_data_row(s->samples, "samples", none)) {
         profile_no_estimate(p, &p->out);
         out_printf(&p->out, "%20s  samples\n", text_count(time, s->samples));
-    } else {
-        estimate(p, s->samples, s->samples, "operations");
     }
-    out_printf(&p->out, "%20s  time%18s  %s\n", ns > 0 ? text_time(time, ns) : "-", "",
-               ns > 0 ? "on all CPUs" : "not known: the records have no timestamps");
+    if (!stat_data_row((uint64_t)(ns > 0 ? ns : 0), "time", "ns on all CPUs"))
+        out_printf(&p->out, "%20s  time%18s  %s\n", ns > 0 ? text_time(time, ns) : "-", "",
+                   ns > 0 ? "on all CPUs" : "not known: the records have no timestamps");
     for (size_t i = 0; !none && i < sizeof rows / sizeof *rows; i++)
         if (rows[i].samples || i < 4)
             estimate(p, rows[i].samples, s->samples, rows[i].name);
@@ -187,13 +201,23 @@ static int stat_profile(const struct profile_options *o, uint64_t *samples)
     p.status = profile_run(&p, group_sink(group));
     spex_group_sort(group, SPEX_BY_SAMPLES);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
-        profile_header(&p, &p.out);
+        if (!stat_data())
+            profile_header(&p, &p.out);
         profile_rows(&p, spex_group_total(group));
     }
     if (samples)
         *samples = spex_group_total(group)->stats.samples;
     spex_group_free(group);
     return profile_close(&p);
+}
+
+/* With -i. */
+static int stat_input(const struct stat_options *o)
+{
+    stat_data_begin((enum stat_format)o->format, o->separator, STDOUT_FILENO,
+                    o->profile.inputs.items[0], NULL);
+    int status = stat_profile(&o->profile, NULL), end = stat_data_end();
+    return status ? status : end;
 }
 
 /* ---- of a run on a machine with SPE ---- */
@@ -217,11 +241,14 @@ static int stat_native(const struct stat_options *given, const struct native_mac
         .run = given->run, .native = given->native, .output = path, .quiet = true};
     int status = record_native(&o, machine, argv, &totals);
     if (!status) {
+        stat_data_begin((enum stat_format)given->format, given->separator, STDERR_FILENO, argv[0],
+                        machine->pmus[0].name);
         const char *inputs[] = {path};
         struct profile_options profile = {.inputs = {.items = inputs, .count = 1}};
         dup2(STDERR_FILENO, STDOUT_FILENO); /* as perf stat: stdout is the program's */
         stat_profile(&profile, &samples);
         native_stat_print(&totals, samples, given->run.period, machine->pmus[0].min_interval);
+        status = stat_data_end();
     }
     unlink(path);
     return status ? status : record_end(&totals, argv[0]);
@@ -237,8 +264,7 @@ static int run_stat(void *options, int argc, char **argv)
     char prefix[4096];
     struct run run = {.options = {.keep = false, .prefix = prefix}};
     if (given->profile.inputs.count)
-        return argc ? cli_usage("-i reads a profile: leave the program out")
-                    : stat_profile(&given->profile, NULL);
+        return argc ? cli_usage("-i reads a profile: leave the program out") : stat_input(given);
     if (given->profile.filter.time)
         return cli_usage("--time is for a profile: add -i FILE");
     struct native_machine machine;
@@ -250,20 +276,27 @@ static int run_stat(void *options, int argc, char **argv)
     status = run_guest(o, argv, &run);
     if (status)
         return status;
-    cli_put("\n ", "'%s' on %s", argv[0], o->cpu);
-    fputs(":\n\n", stderr);
+    stat_data_begin((enum stat_format)given->format, given->separator, STDERR_FILENO, argv[0],
+                    o->cpu);
+    if (!stat_data()) {
+        cli_put("\n ", "'%s' on %s", argv[0], o->cpu);
+        fputs(":\n\n", stderr);
+    }
     answer_rows(&run.totals, run.options.model.none);
     event_rows(&run);
-    fputc('\n', stderr);
+    if (!stat_data())
+        fputc('\n', stderr);
+    status = stat_data_end();
     run_notes(&run);
     spex_run_remove(run.directory);
-    return run_end(&run);
+    int guest = run_end(&run);
+    return status ? status : guest;
 }
 
 const struct cli_command cli_stat = {
     .name = "stat",
     .records = true,
-    .group = "Profiling",
+    .group = CLI_RUNS,
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "count operations, misses, mispredicts and the SPU's events of a run",
     .details =

@@ -297,7 +297,7 @@ static int run_top(void *options, int argc, char **argv)
 const struct cli_command cli_top = {
     .name = "top",
     .records = true,
-    .group = "Profiling",
+    .group = CLI_RUNS,
     .synopsis = "[--] [PROGRAM [ARGUMENTS]]",
     .summary = "what takes the time now, once a second on the terminal",
     .details =

@@ -400,7 +400,8 @@ static const struct cli_option truth_options[] = {
 
 const struct cli_command cli_truth = {
     .name = "truth",
-    .group = CLI_READING,
+    .group = CLI_RUNS,
+    .pages = true,
     .synopsis = "[FILE...]",
     .summary = "exact cycles and counts beside what the samples say",
     .details = "For a profile of spex record --truth. Each row has the exact cycles, operations, "

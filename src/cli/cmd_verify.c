@@ -443,7 +443,7 @@ static const char *const formats[] = {"text", "json", NULL};
 
 const struct cli_command cli_verify = {
     .name = "verify",
-    .group = "Records",
+    .group = CLI_RECORDS,
     .synopsis = "[FILE|-]...",
     .summary = "check a stream against the manual for a feature set",
     .details = "Prints one line per violation: offset, record, rule, what was found, and what the "

@@ -536,7 +536,7 @@ static const struct cli_option vm_options[] = {
 
 const struct cli_command cli_vm = {
     .name = "vm",
-    .group = "Profiling",
+    .group = CLI_RUNS,
     .synopsis = "",
     .summary = "run a Linux guest whose own SPE driver sees the SPU",
     .details = "The guest's unmodified arm_spe_pmu driver and perf program the unit: in the guest, "

@@ -60,7 +60,8 @@ static void program_name(char **argv, char *text, size_t size)
         memcpy(text + size - 4, "...", 4);
 }
 
-static void fill_run(struct table *table, const struct job *run, const struct job *first)
+static void fill_run(struct table *table, const struct batch_run *run,
+                     const struct batch_run *first)
 {
     const struct spex_uarch_counts *c = &run->totals.counts;
     char time[32];
@@ -88,14 +89,14 @@ static void fill_run(struct table *table, const struct job *run, const struct jo
 }
 
 static struct table *make_runs(const struct whatif_plan *plan, char ***programs, size_t count,
-                               const struct job *runs)
+                               const struct batch_run *runs)
 {
     struct table *table = table_new(run_columns);
     char name[64];
     bool failed = false;
     for (size_t p = 0; p < count; p++)
         for (size_t v = 0; v < plan->count; v++) {
-            const struct job *run = &runs[p * plan->count + v];
+            const struct batch_run *run = &runs[p * plan->count + v];
             table_row(table);
             program_name(programs[p], name, sizeof name);
             table_set_text(table, "program", name);
@@ -220,8 +221,8 @@ static void free_functions(struct functions *all)
 }
 
 static int make_functions(const struct whatif_options *o, const struct whatif_plan *plan,
-                          char ***programs, size_t count, const struct job *runs, double limit,
-                          struct table **out)
+                          char ***programs, size_t count, const struct batch_run *runs,
+                          double limit, struct table **out)
 {
     struct table *table = table_new(function_columns);
     char name[64];
@@ -229,7 +230,7 @@ static int make_functions(const struct whatif_options *o, const struct whatif_pl
     for (size_t p = 0; p < count && !status; p++)
         for (size_t v = 1; v < plan->count && !status; v++) {
             struct functions all = {0};
-            const struct job *first = &runs[p * plan->count];
+            const struct batch_run *first = &runs[p * plan->count];
             program_name(programs[p], name, sizeof name);
             if (count > 1 && v == 1)
                 table_span(table, name);
@@ -291,7 +292,7 @@ static size_t split(char **argv, char ***programs)
 static int compare(const struct whatif_options *o, const struct whatif_plan *plan, char ***programs,
                    size_t count, const char *directory)
 {
-    struct job *runs = memory_get(plan->count * count, sizeof *runs);
+    struct batch_run *runs = memory_get(plan->count * count, sizeof *runs);
     struct table *functions = NULL, *table = NULL;
     struct profile printing;
     int status = profile_printing(&printing, &o->profile), error;
@@ -323,7 +324,7 @@ static int run_whatif(void *options, int argc, char **argv)
 {
     struct whatif_options *o = options;
     struct whatif_plan plan;
-    char directory[JOBS_PATH];
+    char directory[BATCH_PATH];
     if (!argc)
         return cli_usage("no program; spex whatif [OPTIONS] -- PROGRAM [ARGUMENTS]");
     char ***programs = memory_get((size_t)argc + 1, sizeof *programs);
@@ -388,7 +389,7 @@ static const struct cli_option whatif_options[] = {
 
 const struct cli_command cli_whatif = {
     .name = "whatif",
-    .group = "Profiling",
+    .group = CLI_RUNS,
     .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM...]...",
     .summary = "programs on other CPUs, cache sizes, page sizes, side by side",
     .details =

@@ -420,6 +420,7 @@ static const struct cli_option help_options[] = {
 const struct cli_command cli_help = {
     .name = "help",
     .group = "General",
+    .pages = true,
     .synopsis = "[COMMAND|TOPIC]",
     .summary = "explain a command or topic, or list all",
     .options = help_options,

@@ -35,6 +35,21 @@ bool cli_locate(const char *name, char *path, size_t size)
     return false;
 }
 
+bool cli_program(const char *name, char *path, size_t size)
+{
+    const char *list = getenv("PATH");
+    if (strchr(name, '/'))
+        return (size_t)snprintf(path, size, "%s", name) < size && !access(path, X_OK);
+    for (list = list ? list : "/usr/bin:/bin"; *list;) {
+        size_t n = strcspn(list, ":");
+        snprintf(path, size, "%.*s%s%s", (int)n, list, n ? "/" : "./", name);
+        if (!access(path, X_OK))
+            return true;
+        list += n + (list[n] != '\0');
+    }
+    return false;
+}
+
 void cli_data_directory(char *path, size_t size)
 {
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");

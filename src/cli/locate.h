@@ -12,6 +12,18 @@
  */
 bool cli_locate(const char *name, char *path, size_t size);
 
+/* A program in PATH, or with a / in its name where that says. */
+bool cli_program(const char *name, char *path, size_t size);
+/* Shows a page in the browser, if there is one: an exit code. */
+int cli_browse(const char *page);
+/* What shows a page: $BROWSER, or what the desktop says; false without a desktop. */
+bool cli_browser(char *path, size_t size);
+/*
+ * Where DuckDB's library is: named by the user, next to the program, set up, or left to the
+ * system's loader.
+ */
+void cli_duckdb(char *path, size_t size);
+
 /* Where a user keeps what spex has set up: in $XDG_DATA_HOME or ~/.local/share. */
 void cli_data_directory(char *path, size_t size);
 

@@ -1,5 +1,6 @@
 /* spex stat on a machine with SPE. */
 #include "native_stat.h"
+#include "stat_data.h"
 
 #include "table.h"
 
@@ -16,6 +17,8 @@
 static void row(uint64_t value, const char *name, const char *text)
 {
     char number[32];
+    if (stat_data_row(value, name, text))
+        return;
     fprintf(stderr, "%20s  %-24s%s\n", text_count(number, value), name, text);
 }
 
@@ -30,7 +33,7 @@ static void say_counters(const struct native_totals *t)
             row(t->count[i], native_count_names[i], meaning[i]);
             any = true;
         }
-    if (!any)
+    if (!any && !stat_data())
         fprintf(stderr, "%20s  %-24s%s\n", "-", "sample_*",
                 "this CPU's PMU does not count them, or users may not");
 }
@@ -46,6 +49,8 @@ static void say_period(const struct native_totals *t, uint64_t samples, uint64_t
         .collisions = t->counted[COUNT_COLLISION] ? t->count[COUNT_COLLISION] : t->collided,
         .truncated = t->truncated};
     uint64_t better = native_recommend(&f, &why);
+    if (stat_data())
+        return;
     fprintf(stderr, "\n");
     if (better == period)
         cli_note("the period %" PRIu64 " suits: %s", period, why);
@@ -58,18 +63,19 @@ void native_stat_print(const struct native_totals *t, uint64_t samples, uint64_t
 {
     double own = (double)t->own_us / 1e6, program = (double)t->program_us / 1e6;
     uint64_t selected = samples + t->count[COUNT_COLLISION];
-    fputc('\n', stderr);
+    if (!stat_data())
+        fputc('\n', stderr);
     row(samples, "records", "");
     say_counters(t);
     row(t->aux_buffers, "buffers", "each an interrupt or a switch of threads");
     row(t->truncated, "truncated", "full before they were read");
     row(t->collided, "with collisions", "");
     row(t->lost, "events lost", "");
-    if (t->counted[COUNT_COLLISION] && selected)
+    if (t->counted[COUNT_COLLISION] && selected && !stat_data())
         fprintf(stderr, "%19.2f%%  %-24s%s\n",
                 100.0 * (double)t->count[COUNT_COLLISION] / (double)selected, "collision rate",
                 "of the samples that were due");
-    if (program > 0)
+    if (program > 0 && !stat_data())
         fprintf(stderr, "%19.2f%%  %-24s%s\n", 100 * own / program, "overhead",
                 "CPU time of spex, to the program's; SPE's own is in the program's");
     say_period(t, samples, period, least);

@@ -46,6 +46,10 @@ struct record_options {
      "native: the program stays root under sudo, and is not run as who called it", NULL, NULL}
 /* clang-format on */
 
+/* spex record: the exit status, which is the program's; dies by the signal that ended the program.
+ */
+int record_program(struct record_options *options, char **argv);
+
 extern const char *const record_engines[];
 
 /* Which engine; native: the machine is read. CLI_OK, or the exit code after a message. */

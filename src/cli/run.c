@@ -12,12 +12,15 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- options ---- */
 
@@ -191,6 +194,21 @@ static void control_end(void *engine)
     kill(spex_engine_process(engine), SIGTERM);
 }
 
+/* On a terminal: how far the guest is. */
+static void show_progress(void *context)
+{
+    const struct run *run = context;
+    uint64_t clock, samples;
+    char modelled[32], count[32], rate[32];
+    double seconds = fmax(difftime(time(NULL), run->begun), 1);
+    if (!spex_engine_glance(run->engine, &clock, &samples)) {
+        cli_progress_forget();
+        return;
+    }
+    cli_progress_text("%s modelled, %s samples, %s a second", text_time(modelled, (double)clock),
+                      text_count(count, samples), text_scaled(rate, (double)samples / seconds));
+}
+
 /* Runs the guest to its end and opens what it left. */
 static int start(struct run *run)
 {
@@ -204,7 +222,11 @@ static int start(struct run *run)
         struct control_target target = {
             .user = run->engine, .enable = control_enable, .stop = control_end};
         control_start(run->control, &target);
-        s = spex_engine_wait(run->engine, &run->status, &error);
+        bool show = isatty(STDERR_FILENO) && !run->quiet;
+        run->begun = time(NULL);
+        s = spex_engine_wait(run->engine, &run->status, show ? show_progress : NULL, run, &error);
+        if (show)
+            cli_progress_end();
         control_stop(run->control);
         guest = 0;
         signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe is an error like any other */

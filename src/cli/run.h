@@ -5,6 +5,8 @@
 #include "cli.h"
 #include "control.h"
 
+#include <time.h>
+
 #include "guest/engine.h"
 
 struct run_options {
@@ -61,6 +63,8 @@ struct run {
     char directory[4096];
     struct spex_engine_options options; /* as used: the period is clamped */
     uint64_t asked_period;
+    bool quiet;   /* no progress on a terminal */
+    time_t begun; /* the guest */
     struct spex_engine_totals totals;
     struct control *control; /* commands while it runs, or NULL */
     int status;              /* of waitpid */

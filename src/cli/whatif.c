@@ -125,15 +125,15 @@ void whatif_plan_free(struct whatif_plan *plan)
 /* ---- runs ---- */
 
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned at_a_time, const char *place, struct job *runs)
+               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs)
 {
     size_t all = plan->count * program_count;
     for (size_t i = 0; i < all; i++) {
         const struct whatif_variant *variant = &plan->variants[i % plan->count];
-        runs[i] = (struct job){
+        runs[i] = (struct batch_run){
             .options = *options, .argv = programs[i / plan->count], .show = i % plan->count == 0};
         runs[i].options.cpu = variant->cpu;
         runs[i].options.model = variant->model;
     }
-    return jobs_run(runs, all, at_a_time, place, "variants");
+    return batch_do(runs, all, at_a_time, place, "variants");
 }

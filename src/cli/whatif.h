@@ -2,7 +2,7 @@
 #ifndef CLI_WHATIF_H
 #define CLI_WHATIF_H
 
-#include "jobs.h"
+#include "batch.h"
 
 enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128 };
 
@@ -29,6 +29,6 @@ void whatif_plan_free(struct whatif_plan *plan);
  * Files are made in place. The first variant's output is shown. CLI_OK or the exit code.
  */
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned at_a_time, const char *place, struct job *runs);
+               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "elf_file.h"
 #include "image.h"
+#include "offer.h"
 #include "origin.h"
 #include "run.h"
 #include "start.h"
@@ -22,17 +23,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
-
-/* What a QEMU offers: those with plugins export the functions that plugins call, by their names. */
-struct offer {
-    bool plugins; /* at all */
-    bool boards;  /* the interface of 9.0 and later, */
-    bool memory;  /* of 9.2 and later */
-    bool n2;      /* a CPU that 7.2 does not have */
-};
 
 struct spex_engine {
     char directory[RUN_PATH];
@@ -58,100 +52,6 @@ static const char default_sysroot[] = "/usr/aarch64-linux-gnu";
 static const char address_space[] = "0xff00000000";
 
 /* ---- before the start ---- */
-
-static bool search_path(const char *name, char *path, size_t size)
-{
-    const char *list = getenv("PATH");
-    if (strchr(name, '/')) {
-        snprintf(path, size, "%s", name);
-        return !access(path, X_OK);
-    }
-    for (list = list ? list : "/usr/bin:/bin"; *list;) {
-        size_t n = strcspn(list, ":");
-        snprintf(path, size, "%.*s%s%s", (int)n, list, n ? "/" : "./", name);
-        struct stat st;
-        if (!access(path, X_OK) && !stat(path, &st) && S_ISREG(st.st_mode))
-            return true;
-        list += n + (list[n] != '\0');
-    }
-    return false;
-}
-
-static void read_offer(const char *path, struct offer *offer)
-{
-    const struct {
-        const char *text;
-        bool *found;
-    } looks[] = {{"qemu_plugin_register_vcpu_tb_trans_cb", &offer->plugins},
-                 {"qemu_plugin_scoreboard_new", &offer->boards},
-                 {"qemu_plugin_read_memory_vaddr", &offer->memory},
-                 {"neoverse-n2", &offer->n2}};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    *offer = (struct offer){0};
-    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) {
-        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        for (size_t i = 0; map != MAP_FAILED && i < sizeof looks / sizeof *looks; i++)
-            *looks[i].found =
-                memmem(map, (size_t)st.st_size, looks[i].text, strlen(looks[i].text) + 1) != NULL;
-        if (map != MAP_FAILED)
-            munmap(map, (size_t)st.st_size);
-    }
-    if (fd >= 0)
-        close(fd);
-}
-
-static enum spex_status check_qemu(struct spex_engine *e, const struct spex_engine_options *o,
-                                   struct spex_error *error)
-{
-    const char *name = o->qemu ? o->qemu : "qemu-aarch64";
-    bool found = search_path(name, e->qemu, sizeof e->qemu);
-    if (found)
-        read_offer(e->qemu, &e->offer);
-    if (!o->qemu && !e->offer.plugins && o->own_qemu && !access(o->own_qemu, X_OK)) {
-        snprintf(e->qemu, sizeof e->qemu, "%s", o->own_qemu);
-        read_offer(e->qemu, &e->offer);
-        found = true;
-    }
-    if (!found)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "cannot find %s; install Debian 12's package qemu-user, or let 'spex "
-                         "record --setup-qemu' build one",
-                         name);
-    if (!e->offer.plugins)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "%s has no plugin support (static builds have none); Debian 12's "
-                         "qemu-user 7.2 does, and what 'spex record --setup-qemu' builds",
-                         e->qemu);
-    if (e->offer.boards && !e->offer.memory)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "%s is QEMU 9.0 or 9.1, whose plugins cannot read memory; Debian 12's "
-                         "qemu-user 7.2 will do, and 9.2 or later",
-                         e->qemu);
-    return SPEX_OK;
-}
-
-/*
- * QEMU executes on the modelled core, or else on `max`, which has more features. Of the cores
- * here QEMU 7.2 has only the N1; the V1 of 11.1 lacks BF16.
- */
-static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *o)
-{
-    enum { N1 = 0x41d0c, N2 = 0x41d49, V2 = 0x41d4f, NONE = 0 };
-    uint32_t midr = o->features.midr, core = midr >> 24 << 12 | (midr >> 4 & 0xfff);
-    char sve[24] = "sve=off";
-    if (o->vector_bits)
-        snprintf(sve, sizeof sve, "sve%u=on", o->vector_bits);
-    if (o->qemu_cpu)
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "%s", o->qemu_cpu);
-    else if (o->vector_bits == 128 && (core == N2 || core == V2) && e->offer.n2)
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n2,pauth-impdef=on");
-    else if (!o->vector_bits && (core == N1 || core == NONE))
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n1");
-    else
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "max,%s,sme=%s,pauth-impdef=on", sve,
-                 o->features.SME ? "on" : "off");
-}
 
 #ifdef __x86_64__
 enum { HOST_MACHINE = EM_X86_64, HOST_MACHINE_32 = EM_386 };
@@ -187,7 +87,7 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
                                       struct spex_error *error)
 {
     struct elf elf;
-    if (!search_path(name, e->program, sizeof e->program))
+    if (!offer_search(name, e->program, sizeof e->program))
         return error_set(error, SPEX_INVALID, 0, "%s: %s", name,
                          strchr(name, '/') ? strerror(errno) : "not found in PATH");
     if (!sysroot)
@@ -472,8 +372,9 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     user_mode_choices(&settings->choices);
     settings->choices.layout = o->layout;
     settings->choices.select_group = o->select_group;
-    enum spex_status status = check_qemu(e, o, error);
-    choose_cpu(e, o);
+    enum spex_status status =
+        offer_find(o->qemu, o->own_qemu, e->qemu, sizeof e->qemu, &e->offer, error);
+    offer_cpu(&e->offer, o, e->qemu_cpu, sizeof e->qemu_cpu);
     settings->zva_bytes = !strncmp(e->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     if (!status)
         status = check_program(e, o->alone ? o->alone : o->argv[0], o->sysroot, error);
@@ -559,15 +460,50 @@ int spex_engine_process(const struct spex_engine *e)
     return (int)e->process;
 }
 
-enum spex_status spex_engine_wait(struct spex_engine *e, int *status, struct spex_error *error)
+enum spex_status spex_engine_wait(struct spex_engine *e, int *status, void (*tick)(void *),
+                                  void *context, struct spex_error *error)
 {
     pid_t pid;
-    while ((pid = waitpid(e->process, status, 0)) < 0 && errno == EINTR)
-        ;
+    while ((pid = waitpid(e->process, status, tick ? WNOHANG : 0)) <= 0 &&
+           (!pid || errno == EINTR)) {
+        if (!tick)
+            continue;
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        tick(context);
+    }
     if (pid < 0)
         return error_set(error, SPEX_IO, 0, "waitpid: %s", strerror(errno));
     e->process = 0;
     return SPEX_OK;
+}
+
+static uint32_t control_word(const struct spex_engine *e, size_t at)
+{
+    uint32_t word = 0;
+    return pread(e->control, &word, sizeof word, (off_t)at) == sizeof word ? word : 0;
+}
+
+bool spex_engine_glance(const struct spex_engine *e, uint64_t *clock, uint64_t *samples)
+{
+    enum { RECORDS = 2 }; /* SAMPLE_FILTRATE among run_events */
+    struct run_task task;
+    char path[RUN_PATH + 16];
+    const uint32_t shown = 1, tasks = control_word(e, offsetof(struct run_control, tasks));
+    *clock = *samples = 0;
+    if (control_word(e, offsetof(struct run_control, talked)) ||
+        pwrite(e->control, &shown, sizeof shown, offsetof(struct run_control, shown)) < 0)
+        return false;
+    for (uint32_t i = 0; i < tasks; i++) {
+        snprintf(path, sizeof path, "%s/%u", e->directory, i);
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && pread(fd, &task, sizeof task, 0) == sizeof task) {
+            *clock = task.clock > *clock ? task.clock : *clock;
+            *samples += task.pmu[RECORDS];
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    return true;
 }
 
 void spex_engine_enable(struct spex_engine *e, bool on)

@@ -68,6 +68,12 @@ struct spex_run;
  */
 enum spex_status spex_engine_new(struct spex_engine_options *options, struct spex_engine **engine,
                                  struct spex_error *error);
+/*
+ * The QEMU that a run takes with these two words of the options, and its path; or why it cannot
+ * run.
+ */
+enum spex_status spex_engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
+                                  struct spex_error *error);
 const char *spex_engine_directory(const struct spex_engine *engine);
 /* What QEMU executes: its -cpu. */
 const char *spex_engine_cpu(const struct spex_engine *engine);
@@ -75,9 +81,18 @@ const char *spex_engine_cpu(const struct spex_engine *engine);
 enum spex_status spex_engine_start(struct spex_engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
 int spex_engine_process(const struct spex_engine *engine);
-/* Waits for the first process of the guest; *status is that of waitpid. */
-enum spex_status spex_engine_wait(struct spex_engine *engine, int *status,
-                                  struct spex_error *error);
+/*
+ * Waits for the first process of the guest; *status is that of waitpid. tick is called some twenty
+ * times a second meanwhile; or NULL.
+ */
+enum spex_status spex_engine_wait(struct spex_engine *engine, int *status, void (*tick)(void *),
+                                  void *context, struct spex_error *error);
+/*
+ * How far it is, as far as is known: modelled time of the furthest thread, samples so far. False
+ * once the guest has written to its standard output or error: a line of progress would be in its
+ * way, and the plugin has removed the one that was there.
+ */
+bool spex_engine_glance(const struct spex_engine *engine, uint64_t *clock, uint64_t *samples);
 /* Switches sampling on or off while the guest runs, if options->regions was set. */
 void spex_engine_enable(struct spex_engine *engine, bool on);
 /* Leaves the run's files. */

@@ -404,6 +404,15 @@ static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t n
     log_event(v, &event, text);
 }
 
+/* The guest writes to the terminal for the first time: no more progress there. */
+static void talk(void)
+{
+    static const char clear[] = "\r\033[K";
+    plugin.run->talked = 1;
+    if (plugin.run->shown && write(STDERR_FILENO, clear, sizeof clear - 1) < 0)
+        return; /* so be it */
+}
+
 void life_call(unsigned index, int64_t number, const uint64_t a[6])
 {
     struct vcpu *v = plugin.hot[index].vcpu;
@@ -433,6 +442,11 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     case SYS_EXECVEAT:
         settle(v);
         follow_exec(v, number == SYS_EXECVEAT, v->argument);
+        break;
+    case SYS_WRITE:
+    case SYS_WRITEV:
+        if ((a[0] == STDOUT_FILENO || a[0] == STDERR_FILENO) && !plugin.run->talked)
+            talk();
         break;
     case SYS_FUTEX:
         if ((a[1] & 127) != 0 && (a[1] & 127) != 9) /* not a wait: a wake of some kind */

@@ -95,7 +95,8 @@ struct run_control {
     uint64_t lost_stacks;              /* call stacks that found no room there */
     uint32_t no_stacks;                /* this QEMU does not show the stack pointer */
     uint32_t allocators;               /* functions that allocate, in all that was loaded */
-    uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
+    uint32_t shown, talked; /* spex shows progress on the terminal; the guest has written to it */
+    uint32_t no_registers;  /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
         uint64_t clock;

@@ -51,7 +51,7 @@ SAYS = [
     ("mem --type=load", "--op load"), ("mem --ldlat=30", "--min-latency"),
     ("c2c report -NN", "by thread"), ("c2c report -d lcl", "score"), ("c2c report -c tid", "row"),
     ("c2c report --stats", "spex mem"), ("diff -c delta a b", "-F LIST"),
-    ("stat -r 3 ls", "in the shell"), ("stat -x, ls", "--format csv"), ("stat -j ls", "--format"),
+    ("stat -r 3 ls", "in the shell"), ("stat -j ls", "--format"),
     ("stat -I 100 ls", "--slices"), ("top -s sym ls", "--by"), ("top -F 99 ls", "-c PERIOD"),
     ("list", "spex help record"), ("evlist -v", "spex report"), ("inject -b", "spex export"),
     ("buildid-list", "spex archive"), ("kvm stat", "spex vm"), ("data convert", "spex export"),

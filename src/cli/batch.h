@@ -1,12 +1,12 @@
 /* Runs of programs in processes of their own, several at a time, with their files in one place. */
-#ifndef CLI_JOBS_H
-#define CLI_JOBS_H
+#ifndef CLI_BATCH_H
+#define CLI_BATCH_H
 
 #include "run.h"
 
-enum { JOBS_PATH = 4096 };
+enum { BATCH_PATH = 4096 };
 
-struct job {
+struct batch_run {
     const char *name; /* for messages; NULL: none are shown of a program that ends well */
     struct run_options options;
     char **argv;
@@ -17,7 +17,7 @@ struct job {
     bool truth;                    /* exact counts, in DATA.truth */
     bool show;                     /* its output at its end; else only if it fails */
     /* the result */
-    char data[JOBS_PATH]; /* its profile */
+    char data[BATCH_PATH]; /* its profile */
     struct spex_engine_totals totals;
     int status; /* of waitpid */
     bool done;  /* the other members are set */
@@ -28,7 +28,7 @@ struct job {
  * output. Files are made in place, the profiles among them. what: how progress calls them. CLI_OK,
  * or the exit code of a run that could not be made, after its messages.
  */
-int jobs_run(struct job *jobs, size_t count, unsigned at_a_time, const char *place,
+int batch_do(struct batch_run *runs, size_t count, unsigned at_a_time, const char *place,
              const char *what);
 
 #endif

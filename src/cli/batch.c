@@ -1,4 +1,4 @@
-#include "jobs.h"
+#include "batch.h"
 
 #include "output.h"
 
@@ -23,15 +23,15 @@ static bool redirect(int fd, const char *path, int flags)
     return ok;
 }
 
-static void name_file(char path[JOBS_PATH], const char *place, size_t index, const char *what)
+static void name_file(char path[BATCH_PATH], const char *place, size_t index, const char *what)
 {
-    snprintf(path, JOBS_PATH, "%.4000s/%zu.%s", place, index, what);
+    snprintf(path, BATCH_PATH, "%.4000s/%zu.%s", place, index, what);
 }
 
 /* In a process of its own: what the model counted goes into a file. */
-static int run_one(const struct job *job, const char *place, size_t index)
+static int run_one(const struct batch_run *job, const char *place, size_t index)
 {
-    char data[JOBS_PATH], counts[JOBS_PATH];
+    char data[BATCH_PATH], counts[BATCH_PATH];
     struct output output;
     struct output_result result;
     name_file(data, place, index, "data");
@@ -64,13 +64,13 @@ static int run_one(const struct job *job, const char *place, size_t index)
     return status;
 }
 
-static pid_t begin(const struct job *job, const char *place, size_t index)
+static pid_t begin(const struct batch_run *job, const char *place, size_t index)
 {
     fflush(NULL);
     pid_t pid = fork();
     if (pid)
         return pid;
-    char path[JOBS_PATH];
+    char path[BATCH_PATH];
     enum { TO = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND };
     signal(SIGINT, SIG_DFL);
     name_file(path, place, index, "messages");
@@ -88,7 +88,7 @@ static pid_t begin(const struct job *job, const char *place, size_t index)
 
 static void show(const char *place, size_t index, const char *what, FILE *to)
 {
-    char path[JOBS_PATH], bytes[4096];
+    char path[BATCH_PATH], bytes[4096];
     size_t n;
     name_file(path, place, index, what);
     FILE *file = fopen(path, "re");
@@ -99,9 +99,9 @@ static void show(const char *place, size_t index, const char *what, FILE *to)
     fflush(to);
 }
 
-static bool take(struct job *job, const char *place, size_t index)
+static bool take(struct batch_run *job, const char *place, size_t index)
 {
-    char counts[JOBS_PATH];
+    char counts[BATCH_PATH];
     name_file(job->data, place, index, "data");
     name_file(counts, place, index, "counts");
     FILE *file = fopen(counts, "re");
@@ -113,7 +113,7 @@ static bool take(struct job *job, const char *place, size_t index)
 }
 
 /* A run has ended: takes what it counted, shows what it said. Its exit code. */
-static int end(struct job *job, const char *place, size_t index, int how)
+static int end(struct batch_run *job, const char *place, size_t index, int how)
 {
     bool good = take(job, place, index) && WIFEXITED(how) && !WEXITSTATUS(how);
     bool failed = job->name && good && job->status;
@@ -141,7 +141,7 @@ static void show_progress(const char *what, size_t done, size_t count, time_t be
     cli_progress_text("%s: %zu of %zu%s", what, done, count, left);
 }
 
-int jobs_run(struct job *jobs, size_t count, unsigned at_a_time, const char *place,
+int batch_do(struct batch_run *runs, size_t count, unsigned at_a_time, const char *place,
              const char *what)
 {
     size_t next = 0, running = 0, done = 0;
@@ -152,7 +152,7 @@ int jobs_run(struct job *jobs, size_t count, unsigned at_a_time, const char *pla
     while (running || (next < count && !status)) {
         show_progress(what, done, count, begun);
         if (next < count && running < at_a_time && !status) {
-            pids[next] = begin(&jobs[next], place, next);
+            pids[next] = begin(&runs[next], place, next);
             running += pids[next] > 0;
             if (pids[next] < 0) {
                 cli_error("fork: %s", strerror(errno));
@@ -170,7 +170,7 @@ int jobs_run(struct job *jobs, size_t count, unsigned at_a_time, const char *pla
             running--;
             done++;
             pids[i] = 0;
-            int code = end(&jobs[i], place, i, how);
+            int code = end(&runs[i], place, i, how);
             status = status ? status : code;
         }
     }

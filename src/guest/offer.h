@@ -1,0 +1,24 @@
+/* Which QEMU runs the guest, what it offers, and which CPU it is to execute on. */
+#ifndef GUEST_OFFER_H
+#define GUEST_OFFER_H
+
+#include "guest/engine.h"
+
+/* What a QEMU offers: those with plugins export the functions that plugins call, by their names. */
+struct offer {
+    bool plugins; /* at all */
+    bool boards;  /* the interface of 9.0 and later, */
+    bool memory;  /* of 9.2 and later */
+    bool n2;      /* a CPU that 7.2 does not have */
+};
+
+/* A program in PATH, or with a / in its name where that says; false with errno. */
+bool offer_search(const char *name, char *path, size_t size);
+/* The QEMU that these two words of the options name; or why it cannot run. */
+enum spex_status offer_find(const char *qemu, const char *own_qemu, char *path, size_t size,
+                            struct offer *offer, struct spex_error *error);
+/* Its -cpu. */
+void offer_cpu(const struct offer *offer, const struct spex_engine_options *options, char *cpu,
+               size_t size);
+
+#endif
