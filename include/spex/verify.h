@@ -3,9 +3,9 @@
  * record must hold, for a feature set.
  *
  * A rule is one row of src/record/rules.def: what the manual requires and the requirement ids
- * it comes from. A violation is something that no conforming implementation may write; what
- * the manual leaves IMPLEMENTATION DEFINED passes. No I/O, no allocation but in new; a
- * verifier belongs to one thread and borrows the data.
+ * it comes from. A violation is something that no conforming implementation may write, unless
+ * its rule is a warning; what the manual leaves IMPLEMENTATION DEFINED passes. No I/O, no
+ * allocation but in new; a verifier belongs to one thread and borrows the data.
  */
 #ifndef SPEX_VERIFY_H
 #define SPEX_VERIFY_H
@@ -21,6 +21,7 @@ struct spex_rule {
     const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
     const char *title;        /* what the manual says */
     bool exact;               /* applies only if a feature is known to be present */
+    const char *unless;       /* a warning: the reading of the manual that allows it; else NULL */
 };
 
 struct spex_violation {

@@ -36,7 +36,7 @@ struct run {
     struct spex_verifier verifier, after; /* state before the current piece, and after it */
     struct chunks *chunks;
     struct out out;
-    uint64_t violations;
+    uint64_t violations, warnings;
     uint64_t done, all;                  /* bytes of the input; 0: not known */
     bool usage;                          /* a mistake was reported */
     const struct spex_perf_queue *queue; /* of a perf.data file */
@@ -62,8 +62,9 @@ static void print_rules(struct out *out)
     const struct spex_rule *rule;
     out_text(out, "| rule | requirement | what the manual says |\n|---|---|---|\n");
     for (size_t i = 0; (rule = spex_verifier_rule(i)); i++)
-        out_printf(out, "| `%s`%s | %s | %s |\n", rule->id, rule->exact ? " (*)" : "",
-                   rule->requirements, rule->title);
+        out_printf(out, "| `%s`%s%s | %s | %s%s%s |\n", rule->id, rule->exact ? " (*)" : "",
+                   rule->unless ? " (w)" : "", rule->requirements, rule->title,
+                   rule->unless ? "; unless " : "", rule->unless ? rule->unless : "");
 }
 
 /* Which stream of a perf.data file: the CPU, or the thread if it has none. */
@@ -85,7 +86,8 @@ static void print_text(struct out *out, const struct spex_violation *v,
     out_hex_fixed(out, v->offset, v->offset >> 32 ? 16 : 8);
     out_text(out, ": record ");
     out_u64(out, v->record);
-    out_line(out, ": %s: %s (%s)", v->rule->id, v->what, v->rule->title);
+    out_line(out, ": %s%s: %s (%s)", v->rule->unless ? "warning: " : "", v->rule->id, v->what,
+             v->rule->title);
 }
 
 static void print_json(struct out *out, const struct spex_violation *v,
@@ -102,6 +104,7 @@ static void print_json(struct out *out, const struct spex_violation *v,
     JSON_MEMBER(&json, "offset", u64, v->offset);
     JSON_MEMBER(&json, "record", u64, v->record);
     JSON_MEMBER(&json, "rule", string, v->rule->id);
+    JSON_MEMBER(&json, "warning", bool, v->rule->unless != NULL);
     json_name(&json, "requirements");
     json_array(&json);
     for (const char *p = v->rule->requirements; *p;) {
@@ -168,7 +171,7 @@ static bool print_chunk(void *user, void *result)
     for (size_t i = 0; i < part->violations.count; i++) {
         struct spex_violation v = part->violations.items[i];
         v.record += records;
-        run->violations++;
+        *(v.rule->unless ? &run->warnings : &run->violations) += 1;
         if (run->options->format == JSON)
             print_json(&run->out, &v, run->queue);
         else
@@ -397,6 +400,18 @@ static bool check_input(struct run *run, const char *path, bool several)
     return ok;
 }
 
+static void print_summary(const struct run *run)
+{
+    uint64_t records = run->verifier.records;
+    char warnings[40] = "";
+    if (run->warnings)
+        snprintf(warnings, sizeof warnings, ", %llu %s", (unsigned long long)run->warnings,
+                 run->warnings == 1 ? "warning" : "warnings");
+    cli_note("%llu %s, %llu %s%s", (unsigned long long)records, records == 1 ? "record" : "records",
+             (unsigned long long)run->violations, run->violations == 1 ? "violation" : "violations",
+             warnings);
+}
+
 static int run_verify(void *data, int argc, char **argv)
 {
     const struct options *options = data;
@@ -432,10 +447,7 @@ static int run_verify(void *data, int argc, char **argv)
     if (run.usage)
         return CLI_USAGE;
     if (!options->rules && (ok || run.verifier.records))
-        cli_note("%llu %s, %llu %s", (unsigned long long)run.verifier.records,
-                 run.verifier.records == 1 ? "record" : "records",
-                 (unsigned long long)run.violations,
-                 run.violations == 1 ? "violation" : "violations");
+        print_summary(&run);
     return ok && !failed && !run.violations ? CLI_OK : CLI_DATA;
 }
 
@@ -446,15 +458,17 @@ const struct cli_command cli_verify = {
     .group = CLI_RECORDS,
     .synopsis = "[FILE|-]...",
     .summary = "check a stream against the manual for a feature set",
-    .details = "Prints one line per violation: offset, record, rule, what was found, and what the "
-               "manual says. Only what no conforming implementation may write is a violation. "
-               "Exit status 1 if there is any.\n\n"
-               "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
-               "buffer; - is standard input. Without --features the core that a perf.data file "
-               "names is taken if there is a preset for it; else anything that some implementation "
-               "may write passes. 'spex help features' explains LIST.\n\n"
-               "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
-               "--ignore issue-missing and the like.",
+    .details =
+        "Prints one line per violation: offset, record, rule, what was found, and what the "
+        "manual says. Only what no conforming implementation may write is a violation, and a "
+        "warning what one reading of the manual allows. Exit status 1 if there is any "
+        "violation.\n\n"
+        "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
+        "buffer; - is standard input. Without --features the core that a perf.data file "
+        "names is taken if there is a preset for it; else anything that some implementation "
+        "may write passes. 'spex help features' explains LIST.\n\n"
+        "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
+        "--ignore issue-missing and the like.",
     .options =
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,

@@ -310,39 +310,68 @@ static struct fate draw_fate(struct rng *rng, bool branch)
     return (struct fate){2, 100};
 }
 
-static void draw_data_access(struct draft *d, const struct spex_op_type *t, struct fate fate,
-                             uint64_t pc, uint16_t translation, bool needs_va)
+/*
+ * The access of an operation (D17.6.4, RMYPFF, RNHSYR): whether it was made, and whether its
+ * address is output. A copy may be of nothing, an element Inactive, a transformed access without
+ * address.
+ */
+struct access {
+    bool made, address;
+};
+
+static struct access draw_access(struct draft *d, const struct spex_op_type *t, uint64_t events)
+{
+    bool odd = chance(d->rng, 10);
+    switch (t->subclass) {
+    case SPEX_SUB_LDST_MEMCPY:
+    case SPEX_SUB_LDST_MEMSET:
+        return (struct access){!odd, !odd};
+    case SPEX_SUB_LDST_NV2:
+        return (struct access){true, !odd};
+    case SPEX_SUB_LDST_SVE_SME:
+        if (events & BIT(SPEX_EV_EMPTY_PRED)) /* the address of the lowest element, at most */
+            return (struct access){false, odd && !t->sg};
+        return (struct access){true, !(events & BIT(SPEX_EV_PARTIAL_PRED)) || !odd};
+    default:
+        return (struct access){true, true};
+    }
+}
+
+static void draw_source(struct draft *d, const struct spex_op_type *t, struct fate fate)
 {
     struct rng *rng = d->rng;
     struct spex_record *r = d->record;
     bool load = t->subclass != SPEX_SUB_BRANCH ? !t->store : t->cr == 2;
     bool source = load && t->subclass != SPEX_SUB_OTHER;
-    if (t->store && (t->subclass == SPEX_SUB_LDST_UNSPEC || t->at))
+    if (t->store && ((t->subclass == SPEX_SUB_LDST_UNSPEC && d->f->LS64) || t->at))
         source = chance(rng, 50); /* ST64BV; an atomic that returns nothing */
-    if (!needs_va && chance(rng, 10))
+    if (!source || !d->f->LDS || !chance(rng, fate.keep))
         return;
-    if (!chance(rng, fate.keep))
-        return;
-    uint64_t va = draw_va(d, spex_address_el(pc));
-    add_address(d, SPEX_ADDRESS_VA, va);
-    assert(r->present & SPEX_HAS_VA);
-    if (chance(rng, fate.keep))
-        add_counter(d, SPEX_COUNTER_TRANSLATION, translation);
-    if (source && d->f->LDS && chance(rng, fate.keep)) {
-        unsigned size = d->rich && chance(rng, 20) ? 2 : 1;
-        static const uint8_t sources[] = {0, 0, 0, 0, 8, 8, 9, 10, 11, 12, 13, 14};
-        uint16_t value =
-            size == 2 ? (uint16_t)rng_next(rng) : sources[rng_below(rng, sizeof sources)];
-        if (add(d, SPEX_PACKET_DATA_SOURCE, 0, size, value)) {
-            r->data_source = value;
-            r->data_source_size = (uint8_t)size;
-            r->present |= SPEX_HAS_DATA_SOURCE;
-        }
+    unsigned size = d->rich && chance(rng, 20) ? 2 : 1;
+    static const uint8_t sources[] = {0, 0, 0, 0, 8, 8, 9, 10, 11, 12, 13, 14};
+    uint16_t value = size == 2 ? (uint16_t)rng_next(rng) : sources[rng_below(rng, sizeof sources)];
+    if (add(d, SPEX_PACKET_DATA_SOURCE, 0, size, value)) {
+        r->data_source = value;
+        r->data_source_size = (uint8_t)size;
+        r->present |= SPEX_HAS_DATA_SOURCE;
     }
 }
 
-/* What happened to an operation of type t; taken: it is a branch that was. */
-static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool taken, bool access)
+static void draw_data_access(struct draft *d, const struct spex_op_type *t, struct fate fate,
+                             uint64_t pc, uint16_t translation, struct access access)
+{
+    if (access.address && chance(d->rng, fate.keep)) {
+        add_address(d, SPEX_ADDRESS_VA, draw_va(d, spex_address_el(pc)));
+        assert(d->record->present & SPEX_HAS_VA);
+        if (access.made && chance(d->rng, fate.keep))
+            add_counter(d, SPEX_COUNTER_TRANSLATION, translation);
+    }
+    if (access.made)
+        draw_source(d, t, fate);
+}
+
+/* What happened to an operation of type t, but for its access; taken: it is a branch that was. */
+static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool taken)
 {
     struct rng *rng = d->rng;
     bool branch = d->record->op_class == SPEX_CLASS_BRANCH;
@@ -354,8 +383,6 @@ static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool 
         events |= BIT(SPEX_EV_NOT_TAKEN);
     if (branch && chance(rng, 6))
         events |= BIT(SPEX_EV_MISPREDICT);
-    if (access)
-        events |= draw_access_events(d);
     if (governed && chance(rng, 30))
         events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
     if (d->f->SPE_SME && chance(rng, vector ? 50 : 10))
@@ -414,7 +441,12 @@ void draw_record(const struct spex_generator *g, struct draw_state *s, struct dr
     bool taken = branch && !(t.cond && chance(rng, 40));
     bool prefetch = t.subclass == SPEX_SUB_OTHER && !r->op_payload && chance(rng, 8);
     bool access = memory || prefetch || t.gcs;
-    uint64_t events = fate.events | draw_events(d, &t, taken, access);
+    uint64_t events = fate.events | draw_events(d, &t, taken);
+    if (g->options.layout == SPEX_LAYOUT_N1)
+        events &= 0xffff; /* its records have no more */
+    struct access made = access ? draw_access(d, &t, events) : (struct access){false, false};
+    if (made.made)
+        events |= draw_access_events(d);
     if (chance(rng, fate.keep))
         add_address(d, SPEX_ADDRESS_PC, pc);
     if (chance(rng, fate.keep) && add(d, SPEX_PACKET_OPERATION_TYPE, r->op_class, 0, r->op_payload))
@@ -435,11 +467,8 @@ void draw_record(const struct spex_generator *g, struct draw_state *s, struct dr
             target = bits_set(target, 62, 61, rng_below(rng, el + 1)); /* exception return */
         add_address(d, SPEX_ADDRESS_TARGET, target);
     }
-    bool needs_va = (memory || t.gcs) && t.subclass != SPEX_SUB_LDST_SVE_SME &&
-                    t.subclass != SPEX_SUB_LDST_NV2 && t.subclass != SPEX_SUB_LDST_MEMCPY &&
-                    t.subclass != SPEX_SUB_LDST_MEMSET;
     if (access)
-        draw_data_access(d, &t, fate, pc, translation, needs_va);
+        draw_data_access(d, &t, fate, pc, translation, made);
     add_events(d, events, g->options.layout);
 
     draw_optional(g, d, pc, el);
@@ -448,7 +477,8 @@ void draw_record(const struct spex_generator *g, struct draw_state *s, struct dr
     if (f->PBT && fate.events == 2 && chance(rng, branch && taken ? 80 : 20))
         add_address(d, SPEX_ADDRESS_PREV_TARGET,
                     (context & BITS(63, 60)) | ((*at - 4 * rng_below(rng, 64)) & BITS(55, 0)));
-    if (f->ALTCLK && chance(rng, t.subclass == SPEX_SUB_SME ? 60 : 3))
+    if (f->ALTCLK && r->events & BIT(SPEX_EV_STREAMING) &&
+        chance(rng, t.subclass == SPEX_SUB_SME ? 60 : 20))
         add_counter(d, SPEX_COUNTER_ALT_ISSUE, draw_latency(d, 8));
     for (unsigned i = 0; d->rich && i < 2; i++) {
         enum spex_packet_type type = i ? SPEX_PACKET_ADDRESS : SPEX_PACKET_COUNTER;

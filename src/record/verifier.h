@@ -8,7 +8,7 @@
 
 struct spex_verifier {
     uint64_t records; /* closed records seen so far */
-    uint64_t opaque[1024];
+    uint64_t opaque[1536];
 };
 
 /* features NULL: nothing is known. */

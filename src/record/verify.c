@@ -29,6 +29,7 @@ static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 #define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
 
 enum { QUEUE = VERIFY_CHECKS + 32 };
+enum { REALM_EL3 = 0xf }; /* NS, EL, NSE in [63:60] */
 
 struct state {
     struct verify_tables tables;
@@ -236,6 +237,19 @@ static bool foreign(uint64_t pc, uint64_t pa)
     return to != 2 && !(reach[from] >> to & 1);
 }
 
+static uint64_t counter_facts(const struct state *s)
+{
+    uint64_t facts = 0;
+    bool total = s->present & HAS(TOTAL);
+    if (s->present & HAS(TRANSLATION) && s->payload[TRANSLATION])
+        facts |= TRANSLATED;
+    if (total && s->present & HAS(TRANSLATION) && s->payload[TRANSLATION] > s->payload[TOTAL])
+        facts |= TRANSLATION_ABOVE;
+    if (total && s->present & HAS(ISSUE) && s->payload[ISSUE] > s->payload[TOTAL])
+        facts |= ISSUE_ABOVE;
+    return facts;
+}
+
 /* The record is closed: everything that needs it as a whole. */
 static void check_record(struct spex_verifier *v, uint64_t end)
 {
@@ -248,6 +262,7 @@ static void check_record(struct spex_verifier *v, uint64_t end)
         facts |= (e & 3) == 2 ? (bare ? 0 : EXECUTED) : (e & 3) == 3 ? EXCEPTION : 0;
         facts |= bits_get(e, 7, 6) << 18;
         facts |= bits_get(e, 18, 17) << 20;
+        facts |= bits_get(e, 24, 24) << 31;
         facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;
         uint64_t alone = e & ~(e << 1); /* without the event below */
         facts |= (alone & s->tables.misses ? MISS_ALONE : 0) | (alone & BIT(5) ? WALK_ALONE : 0);
@@ -279,9 +294,12 @@ static void check_record(struct spex_verifier *v, uint64_t end)
         check_address(v, PA);
     if (facts & HAS(PREV))
         check_address(v, PREV);
+    if (facts & HAS(PREV) && s->payload[PREV] >> 60 == REALM_EL3)
+        facts |= PREV_REALM_EL3;
     for (unsigned slot = TOTAL; slot <= ALT; slot++)
         if (facts & HAS(slot) && s->payload[slot] & s->tables.counter_zero)
             found_in(v, COUNTER_RANGE, slot);
+    facts |= counter_facts(s);
     for (unsigned i = 0; i < s->tables.active_count; i++) {
         const struct check *c = &s->tables.active[i];
         if ((facts & c->all) == c->all && !(facts & c->none)) {

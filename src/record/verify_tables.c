@@ -4,7 +4,9 @@
 #include <assert.h>
 
 const struct spex_rule verify_rules[RULES] = {
-#define RULE(name, id, exact, requirements, title) {id, requirements, title, exact},
+#define RULE(name, id, exact, requirements, title) {id, requirements, title, exact, NULL},
+#define WARNING(name, id, exact, requirements, title, unless)                                      \
+    {id, requirements, title, exact, unless},
 #include "record/rules.def"
 };
 
@@ -20,10 +22,15 @@ static const struct check checks[] = {
     {HAS(CONTEXT2), 0, CONTEXT_EL2, CONTEXT2},             /* without EL2 */
     {HAS(CONTEXT2) | PC_SECURE, 0, CONTEXT_EL2, CONTEXT2}, /* without Secure EL2 */
     {HAS(ALT), 0, COUNTER_ALTCLK, ALT},
+    {EXECUTED | HAS(ALT), STREAMING, ALTCLK_STREAMING, ALT},
+    {EXECUTED | ISSUE_ABOVE, 0, ISSUE_TOTAL, ISSUE},
+    {EXECUTED | TRANSLATION_ABOVE, 0, TRANSLATION_TOTAL, TRANSLATION},
     {HAS(SOURCE), 0, SOURCE_LDS, SOURCE},
     {HAS(SOURCE) | NO_SOURCE, 0, SOURCE_STORE, SOURCE},
     {EXECUTED | NEEDS_SOURCE, HAS(SOURCE), SOURCE_MISSING, RECORD},
     {EMPTY, PARTIAL, EVENT_EMPTY, EVENTS},
+    {EXECUTED | EMPTY | MEMORY_EVENT, 0, EMPTY_ACCESS, EVENTS},
+    {EXECUTED | EMPTY | HAS(SOURCE), 0, EMPTY_ACCESS, SOURCE},
     {MISPREDICT | NO_BRANCH, 0, EVENT_MISPREDICT, EVENTS},
     {NOT_TAKEN | KNOWN, CONDITIONAL, EVENT_NOT_TAKEN, EVENTS},
     {PARTIAL | NO_PREDICATE, 0, EVENT_PREDICATE_OP, EVENTS},
@@ -42,6 +49,14 @@ static const struct check checks[] = {
     {BRANCH | EXCEPTION, 0, BRANCH_EXCEPTION, OP},
     {EXECUTED | NEEDS_VA, HAS(VA), VA_MISSING, RECORD},
     {EXECUTED | NEEDS_TRANSLATION | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
+    {EXECUTED | TRANSLATED, HAS(VA), TRANSLATION_ALONE, TRANSLATION},
+    {EXECUTED | SVE_ACCESS, HAS(VA) | PARTIAL, SVE_VA_MISSING, RECORD},
+    {EXECUTED | SVE_ACCESS | HAS(VA), HAS(TRANSLATION) | EMPTY, SVE_TRANSLATION_MISSING, RECORD},
+    {EXECUTED | SVE_ACCESS | LOAD, HAS(SOURCE) | EMPTY, SVE_SOURCE_MISSING, RECORD},
+    {EXECUTED | SVE_LOAD, HAS(VA) | PARTIAL, SVE_LOAD_ACCESS, RECORD},
+    {EXECUTED | SVE_LOAD | HAS(VA), HAS(TRANSLATION) | EMPTY, SVE_LOAD_ACCESS, RECORD},
+    {EXECUTED | SVE_LOAD, HAS(SOURCE) | EMPTY, SVE_LOAD_ACCESS, RECORD},
+    {PREV_REALM_EL3, 0, PREV_LEVEL, PREV},
     {HAS(PA) | USES_VA, HAS(VA) | NO_ACCESS, PA_ALONE, PA},
     {NO_ACCESS | HAS(VA), 0, MEMORY_OP, VA},
     {NO_ACCESS | HAS(PA), 0, MEMORY_OP, PA},
@@ -51,6 +66,16 @@ static const struct check checks[] = {
 
 enum { CHECKS = sizeof checks / sizeof checks[0] };
 static_assert(CHECKS <= (int)VERIFY_CHECKS, "all may be active");
+
+/* What instructions there are: CALL and RETURN as CR says. */
+static enum rule branch_rule(const struct spex_op_type *t)
+{
+    enum { CALL = 1, RETURN = 2, NEITHER = 3 };
+    return t->gcs && t->cr == NEITHER        ? OP_GCS_CALL
+           : t->cr == RETURN && !t->indirect ? OP_RETURN_DIRECT
+           : t->cr == CALL && t->cond        ? OP_LINK_COND
+                                             : FINE;
+}
 
 /* The rule that this operation type breaks, or FINE. */
 static enum rule op_rule(const struct arch_features *f, bool known, const struct spex_op_type *t)
@@ -70,6 +95,8 @@ static enum rule op_rule(const struct arch_features *f, bool known, const struct
                                                               : FINE;
     case SPEX_SUB_LDST_UNSPEC:
         return v1p1 ? FINE : OP_UNSPECIFIED;
+    case SPEX_SUB_LDST_EXTENDED:
+        return !t->ar && !t->excl && !t->at ? OP_EXTENDED : t->excl && t->at ? OP_EXCLUSIVE : FINE;
     case SPEX_SUB_LDST_TAG:
         return v1p3 && f->MTE2 ? FINE : OP_TAG;
     case SPEX_SUB_LDST_NV2:
@@ -88,7 +115,7 @@ static enum rule op_rule(const struct arch_features *f, bool known, const struct
         return t->gcs && !f->GCS           ? OP_BRANCH_GCS
                : t->cr && !f->CRR          ? OP_CR_ZERO
                : !t->cr && f->CRR && known ? OP_CR_MISSING
-                                           : FINE;
+                                           : branch_rule(t);
     case SPEX_SUB_RESERVED:
         return OP_SUBCLASS;
     default:
@@ -113,10 +140,14 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return 0;
     case SPEX_SUB_BRANCH:
         return KNOWN | BRANCH | USES_VA | NO_PREDICATE | (t->gcs ? access : NO_ACCESS) |
+               (t->gcs && t->cr == 1   ? NO_SOURCE
+                : t->gcs && t->cr == 2 ? NEEDS_SOURCE
+                                       : 0) |
                (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
                (t->cond || call ? SAME_CONTEXT : 0);
     case SPEX_SUB_OTHER: /* plain ones may be prefetches, cache maintenance, address translation */
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0) |
+               (t->cond || t->ase ? NO_PREDICATE : 0) |
                (t->cond || t->ase || t->fp ? NO_ACCESS : 0);
     case SPEX_SUB_SVE: /* an SVE prefetch may have this type */
         return KNOWN | NO_BRANCH | (t->fp ? NO_ACCESS : 0);
@@ -137,21 +168,25 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return memory | NO_PREDICATE | (t->excl && t->store ? 0 : access) |
                (t->at && t->store ? 0 : load);
     case SPEX_SUB_LDST_TAG:
-        return memory | NO_PREDICATE | access | (t->store ? NO_SOURCE : 0);
+        return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_GCS: /* COMM 0: part of a call or return, which may be mispredicted */
-        return (t->comm ? memory : memory & ~NO_BRANCH) | NO_PREDICATE | access |
-               (t->store ? NO_SOURCE : 0);
-    case SPEX_SUB_LDST_UNSPEC: /* an SME load/store where there is no better subclass */
-        return memory | (!known || (f->SME && !f->SPE_SME) ? 0 : access | NO_PREDICATE);
-    case SPEX_SUB_LDST_NV2:
-        return memory | NO_PREDICATE | TRANSFORMED | (t->store ? NO_SOURCE : 0);
+        return (t->comm ? memory : memory & ~NO_BRANCH) | NO_PREDICATE | access | load;
+    case SPEX_SUB_LDST_UNSPEC: { /* SME accesses and copies where they have no better subclass */
+        bool copies = f->MOPS && f->version < 4, vectors = !known || (f->SME && !f->SPE_SME);
+        uint64_t source = t->store ? (f->LS64 || copies ? 0 : NO_SOURCE) /* ST64BV */
+                                   : (vectors || copies ? 0 : NEEDS_SOURCE);
+        return memory | source | (vectors ? 0 : access | NO_PREDICATE);
+    }
+    case SPEX_SUB_LDST_NV2: /* the address may be missing, but something was read */
+        return memory | NO_PREDICATE | TRANSFORMED | load;
     case SPEX_SUB_LDST_MEMSET:
         return memory | NO_PREDICATE | NO_SOURCE;
     case SPEX_SUB_LDST_MEMCPY:
-        return memory | NO_PREDICATE;
+        return memory | NO_PREDICATE | (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_SVE_SME: { /* loads say whether they are predicated from SPEv1p2 on */
         bool unpredicated = !t->pred && (t->store || (known && f->version >= 3));
-        return memory | (t->store ? NO_SOURCE : 0) | (unpredicated ? NO_PREDICATE : 0);
+        return memory | (t->store ? NO_SOURCE : 0) | (unpredicated ? NO_PREDICATE : 0) |
+               (t->store || unpredicated ? SVE_ACCESS : SVE_LOAD);
     }
     default:
         return KNOWN | NO_BRANCH;
@@ -177,8 +212,13 @@ static bool applies(const struct verify_tables *s, const struct check *check)
         return !f->ALTCLK;
     case SOURCE_LDS:
         return !f->LDS;
+    case ALTCLK_STREAMING: /* 1: the clock of the SMCU; 15 is IMPLEMENTATION DEFINED */
+        return f->SPE_SME && f->ALTCLK == 1;
     case SOURCE_MISSING:
+    case SVE_SOURCE_MISSING:
         return f->LDS;
+    case SVE_LOAD_ACCESS:
+        return !(check->none & HAS(SOURCE)) || (s->known && f->LDS);
     default:
         return true;
     }
@@ -213,7 +253,7 @@ void verify_tables_init(struct verify_tables *s, const struct arch_features *fea
             struct spex_op_type type;
             spex_op_type_decode(c, p, &type);
             s->op_rules[c][p] = (uint8_t)(c == 3 ? OP_CLASS : op_rule(f, s->known, &type));
-            s->op_facts[c][p] = (uint16_t)(op_facts(f, s->known, &type) >> 32);
+            s->op_facts[c][p] = (uint32_t)(op_facts(f, s->known, &type) >> 32);
         }
     }
     unsigned n = 0;

@@ -57,6 +57,7 @@ enum {
 #define FOREIGN      BIT(28) /* PA in a space that the Security state cannot reach */
 #define MISS_ALONE   BIT(29) /* E[3] without E[2] and the like */
 #define WALK_ALONE   BIT(30) /* E[5] without E[4] */
+#define STREAMING    BIT(31) /* E[24] */
 /* Of the operation type; none is set for a reserved one. */
 #define KNOWN             BIT(32)
 #define BRANCH            BIT(33)
@@ -73,6 +74,13 @@ enum {
 #define NO_PREDICATE      BIT(44)
 #define TRANSFORMED       BIT(45) /* NV2 */
 #define LOAD              BIT(46)
+#define SVE_ACCESS        BIT(47) /* a vector access, but for the loads below */
+#define SVE_LOAD          BIT(48) /* of a vector, perhaps predicated, so perhaps non-faulting */
+/* Of the counters and the previous target. */
+#define TRANSLATED        BIT(60) /* translation latency, and not zero */
+#define ISSUE_ABOVE       BIT(61) /* issue latency above total */
+#define TRANSLATION_ABOVE BIT(62)
+#define PREV_REALM_EL3    BIT(63)
 /* clang-format on */
 
 struct check {
@@ -80,14 +88,14 @@ struct check {
     uint8_t rule, at;
 };
 
-enum { VERIFY_CHECKS = 40, VERIFY_EVENTS = 7 }; /* the most that there may be; all there are */
+enum { VERIFY_CHECKS = 56, VERIFY_EVENTS = 7 }; /* the most that there may be; all there are */
 
 struct verify_tables {
     struct arch_features features;
     bool known, ignored[RULES];
     struct check active[VERIFY_CHECKS];
     unsigned active_count;
-    uint16_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
+    uint32_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
     uint8_t op_rules[4][256];
     struct {
         uint64_t mask;

@@ -406,6 +406,12 @@ static void set_counter(struct collector *k, unsigned has, uint16_t *counter, ui
     *counter = saturate(k, cycles);
 }
 
+/* D17.6.1: the SMCU's clock (1) counts in Streaming SVE mode, another (15) where it likes. */
+static bool has_alt_clock(const struct collector *k)
+{
+    return FEATURES->ALTCLK > 1 || (FEATURES->ALTCLK && k->o->flags & SPEX_OUT_STREAMING);
+}
+
 static void collect_impdef(struct collector *k)
 {
     const struct spex_outcome *o = k->o;
@@ -413,7 +419,7 @@ static void collect_impdef(struct collector *k)
     if (!(o->flags & (SPEX_OUT_ALT_CLOCK | SPEX_OUT_IMPDEF_COUNTER | SPEX_OUT_IMPDEF_ADDRESS)))
         return;
     if (o->flags & SPEX_OUT_ALT_CLOCK) {
-        if (CHOICES->alt_clock == ALT_CLOCK_INDEX_4 && FEATURES->ALTCLK)
+        if (CHOICES->alt_clock == ALT_CLOCK_INDEX_4 && has_alt_clock(k))
             set_counter(k, SPEX_HAS_ALT_ISSUE, &s->record.alt_issue, o->alt_issue);
         if (CHOICES->alt_clock == ALT_CLOCK_IMPDEF) {
             s->extra.counter_index = (uint8_t)CHOICES->impdef_counter;

@@ -14,10 +14,15 @@ def path(name, data=None):
     return p
 
 
+warned = set()  # rules that are warnings
+
+
 def verify(data, *args):
     """Violations as (offset, record, rule), exit code, summary."""
     code, out, err = spex("verify", "--raw", "--format", "json", *args, "-", stdin=data)
     rows = [json.loads(l) for l in out.decode().splitlines()]
+    for row in rows:
+        warned.update([row["rule"]] if row["warning"] else [])
     return [(r["offset"], r["record"], r["rule"]) for r in rows], code, err
 
 
@@ -30,7 +35,8 @@ check("violations.json is what violations.def says", made == stored,
 wrong = []
 for v in json.loads(stored):
     got, code, err = verify(bytes.fromhex(v["bytes"]), "--features", v["features"])
-    if [(o, r) for o, _, r in got] != [(v["offset"], v["rule"])] or code != 1:
+    if [(o, r) for o, _, r in got] != [(v["offset"], v["rule"])] or \
+            code != (v["rule"] not in warned):
         wrong.append((v, got, code))
     got, code, err = verify(bytes.fromhex(v["repaired"]), "--features", v["features"])
     if got or code != 0:

@@ -744,7 +744,9 @@ static void put_counters(struct work *w, struct naive_record *r, uint32_t total)
         else if ((w->d.done || w->d.translated) && n->c.no_access_translation)
             put_counter(r, n, 2, 0);
     }
-    if (n->c.alt_clock == 1 && n->f.ALTCLK && (w->flags & SPEX_OUT_ALT_CLOCK))
+    bool smcu = n->f.ALTCLK == 1; /* DAT-230: in Streaming SVE mode only */
+    if (n->c.alt_clock == 1 && n->f.ALTCLK && (w->flags & SPEX_OUT_ALT_CLOCK) &&
+        (!smcu || (w->flags & SPEX_OUT_STREAMING)))
         put_counter(r, n, 4, w->out->alt_issue);
     if (n->c.impdef_counter) {
         bool other_clock = n->c.alt_clock == 2; /* DAT-25: then the index is for that */
