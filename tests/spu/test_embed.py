@@ -17,8 +17,10 @@ check("every eighth load misses", rows and 9 < float(rows[0][2]) < 16, text)
 check("only loads take long",
       rows and float(rows[0][1]) > 10 and all(float(r[1]) == 1 for r in rows[1:]), text)
 page = open(os.path.join(SOURCE, "docs/embedding.md")).read()
-source = open(os.path.join(SOURCE, "examples/embed.c")).read()
+source = "".join(open(os.path.join(SOURCE, "examples", name)).read()
+                 for name in ("embed.c", "unicorn.c"))
 quoted = re.findall(r"```c\n(.*?)```", page, re.S)
 missing = [q for q in quoted if q not in source]
-check("docs/embedding.md quotes the example as it is", quoted and not missing, "\n".join(missing))
+check("docs/embedding.md quotes the examples as they are", quoted and not missing,
+      "\n".join(missing))
 done()
