@@ -75,19 +75,25 @@ char *file_read_named(const char *path, uint64_t most, int owner, size_t *size)
     return file_read_all(file_open_named(path, most, owner), most, size);
 }
 
+int file_temporary(void)
+{
+    const char *directory = getenv("TMPDIR");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
 int file_spool(int fd, void (*progress)(void *context, uint64_t done, uint64_t size), void *context)
 {
     enum { PIECE = 1 << 20 };
-    const char *directory = getenv("TMPDIR");
-    char path[4096];
     char *buffer = malloc(PIECE);
     uint64_t copied = 0;
     int out, error = 0;
 
-    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
-    out = buffer ? mkstemp(path) : -1;
-    if (out >= 0)
-        unlink(path);
+    out = buffer ? file_temporary() : -1;
     while (out >= 0 && !error) {
         ssize_t n = read(fd, buffer, PIECE), done = 0;
         if (n == 0)

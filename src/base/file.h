@@ -26,6 +26,8 @@ char *file_read_named(const char *path, uint64_t most, int owner, size_t *size);
 /* The same of an open file of any kind, which is closed; fd -1: errno stays. */
 char *file_read_all(int fd, uint64_t most, size_t *size);
 
+/* A temporary file without a name, in $TMPDIR or /tmp; -1: errno. */
+int file_temporary(void);
 /*
  * A temporary file without a name that holds what comes from a pipe, or -1: errno. progress may be
  * NULL; its size is 0, since the end is not known.

@@ -1,6 +1,6 @@
 #include "batch.h"
 
-#include "output.h"
+#include "run_file.h"
 
 #include "base/memory.h"
 
@@ -33,10 +33,10 @@ static int run_one(const struct batch_run *job, const char *place, size_t index)
 {
     char data[BATCH_PATH], counts[BATCH_PATH];
     struct output output;
-    struct output_result result;
+    struct run_file result;
     name_file(data, place, index, "data");
     name_file(counts, place, index, "counts");
-    int status = output_open(&output, data, job->truth);
+    int status = output_open(&output, data, OUTPUT_PRIVATE | (job->truth ? OUTPUT_TRUTH : 0));
     struct run run = {.options = {.keep = true,
                                   .truth = job->truth,
                                   .truth_parts = job->truth,
@@ -51,7 +51,7 @@ static int run_one(const struct batch_run *job, const char *place, size_t index)
         status = run_guest(&job->options, job->argv, &run);
     if (status)
         return status;
-    status = output_finish(&output, run.directory, run.left, &result);
+    status = run_file_finish(&output, NULL, run.directory, run.left, &result);
     FILE *file = fopen(counts, "we");
     if (!file || fwrite(&run.totals, sizeof run.totals, 1, file) != 1 ||
         fwrite(&run.status, sizeof run.status, 1, file) != 1 || fclose(file)) {

@@ -88,18 +88,9 @@ static bool put_all(void *context, int fd)
 int check_baseline_write(const char *path, const struct check_results *results)
 {
     struct output output;
-    char old[OUTPUT_PATH + 16];
-    int status = output_open(&output, path, false);
-    if (status) {
-        output_close(&output);
-        return status;
-    }
-    /* What was there before is in the repository: no second copy beside it. */
-    snprintf(old, sizeof old, "%s.old", output.path);
-    bool another = !access(old, F_OK);
-    status = output_make(&output, put_all, (void *)(uintptr_t)results);
-    if (!status && output.stream < 0 && !another)
-        unlink(old);
+    int status = output_open(&output, path, 0); /* what was there before is in the repository */
+    if (!status)
+        status = output_make(&output, put_all, (void *)(uintptr_t)results);
     output_close(&output);
     return status;
 }

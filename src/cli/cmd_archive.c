@@ -1,4 +1,5 @@
 /* spex archive: a profile and the files that its names come from, as one tar file. */
+#include "output.h"
 #include "profile.h"
 
 #include "analysis/internal.h"
@@ -14,22 +15,19 @@
 
 struct archive_options {
     struct profile_options profile;
-    const char *output;
+    const char *output, *mode;
 };
 
 enum { BLOCK = 512, NAME = 100, PREFIX = 155 };
 
 struct tar {
-    FILE *file;
+    struct profile *profile;
+    struct output output;
+    struct out out;
+    struct out read_with; /* options of the command that reads it, elsewhere */
     unsigned files;
-    int failed; /* errno */
+    bool failed; /* after a message: there will be no archive */
 };
-
-static void put_bytes(struct tar *tar, const void *bytes, size_t size)
-{
-    if (size && !tar->failed && fwrite(bytes, size, 1, tar->file) != 1)
-        tar->failed = errno ? errno : EIO;
-}
 
 /*
  * The name in the two fields that ustar has for it; false if it is too long, or would be a file
@@ -72,43 +70,52 @@ static bool put_header(struct tar *tar, const char *name, uint64_t size)
         sum += (uint8_t)header[i];
     snprintf(header + 148, 8, "%06o", sum);
     header[155] = ' ';
-    put_bytes(tar, header, BLOCK);
+    out_bytes(&tar->out, header, BLOCK);
     return true;
 }
 
-/* Exactly what the header says, whatever happens to the file meanwhile. */
-static void put_file(struct tar *tar, const char *path, const char *name)
+static void put_contents(struct tar *tar, const char *path, int fd, uint64_t size)
 {
     char block[64 << 10];
+    for (uint64_t left = size; left && !tar->failed && !tar->out.error;) {
+        ssize_t n = read(fd, block, left < sizeof block ? (size_t)left : sizeof block);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            cli_error("%s: %s; nothing is packed", path,
+                      n ? strerror(errno) : "it became shorter while it was read");
+            tar->failed = true;
+            return;
+        }
+        out_bytes(&tar->out, block, (size_t)n);
+        left -= (uint64_t)n;
+    }
+    memset(block, 0, BLOCK);
+    out_bytes(&tar->out, block, (size_t)(-size % BLOCK));
+}
+
+static void put_file(struct tar *tar, const char *path, const char *name)
+{
     struct stat st;
-    int fd = tar->failed ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (tar->failed)
+        return;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-        if (!tar->failed)
-            cli_note("%s is left out: %s", path, fd < 0 ? strerror(errno) : "not a regular file");
+        cli_note("%s is left out: %s", path, fd < 0 ? strerror(errno) : "not a regular file");
         if (fd >= 0)
             close(fd);
         return;
     }
     uint64_t left = (uint64_t)st.st_size;
-    if (!put_header(tar, name, left)) {
+    if (output_from_open(&tar->output, path, &st)) {
+        tar->failed = true;
+    } else if (!put_header(tar, name, left)) {
         cli_note("%s is left out: its name or size does not fit into a tar file", path);
-        close(fd);
-        return;
-    }
-    while (left && !tar->failed) {
-        size_t want = left < sizeof block ? (size_t)left : sizeof block;
-        ssize_t n = read(fd, block, want);
-        if (n <= 0) {
-            memset(block, 0, sizeof block);
-            n = (ssize_t)want;
-        }
-        put_bytes(tar, block, (size_t)n);
-        left -= (uint64_t)n;
+    } else {
+        put_contents(tar, path, fd, left);
+        tar->files++;
     }
     close(fd);
-    memset(block, 0, BLOCK);
-    put_bytes(tar, block, (size_t)(-(uint64_t)st.st_size % BLOCK));
-    tar->files++;
 }
 
 /* As perf's cache names it; by path if there is no build id. */
@@ -199,46 +206,46 @@ static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
     }
 }
 
-static int write_archive(struct profile *p, const char *output)
+static bool put_all(void *context, int fd)
 {
-    int status = profile_keep_input(p, output);
-    if (status)
-        return status;
-    struct tar tar = {.file = fopen(output, "we")};
+    struct tar *tar = context;
+    struct profile *p = tar->profile;
     char zeros[2 * BLOCK] = "";
     struct spex_module *m;
-    struct stat st;
-    if (!tar.file) {
-        cli_error("%s: %s", output, strerror(errno));
-        return CLI_DATA;
-    }
-    bool regular = !fstat(fileno(tar.file), &st) && S_ISREG(st.st_mode), kallsyms = false;
-    struct out read_with;
-    out_init(&read_with, -1);
-    put_profile(&tar, p, &read_with);
+    struct analysis_part part;
+    bool kallsyms = false;
+    out_init(&tar->out, fd);
+    put_profile(tar, p, &tar->read_with);
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
         bool text = m->kind == MODULE_KERNEL && !m->image.elf && m->source;
         if (!text || !kallsyms) /* one for the kernel and its modules */
-            put_module(&tar, m);
+            put_module(tar, m);
         kallsyms |= text;
     }
-    struct analysis_part part;
     for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
-        put_dumps(&tar, part.file, symbols);
-    put_bytes(&tar, zeros, sizeof zeros);
-    if (fclose(tar.file) && !tar.failed)
-        tar.failed = errno;
-    if (tar.failed) {
-        cli_error("%s: %s", output, strerror(tar.failed));
-        if (regular)
-            unlink(output); /* half a tar file is of no use */
-    } else {
+        put_dumps(tar, part.file, symbols);
+    out_bytes(&tar->out, zeros, sizeof zeros);
+    int problem = out_fini(&tar->out);
+    if (problem && !tar->failed)
+        cli_error("%s: %s", tar->output.name, strerror(problem));
+    return !problem && !tar->failed;
+}
+
+static int write_archive(struct profile *p, const char *name, const char *mode)
+{
+    struct tar tar = {.profile = p};
+    int status = output_open(&tar.output, name, 0);
+    if (status)
+        return status;
+    out_init(&tar.read_with, -1);
+    if (!(status = profile_output(p, &tar.output, mode)) &&
+        !(status = output_make(&tar.output, put_all, &tar)))
         cli_note("%u file%s in %s; elsewhere: mkdir D; tar xf %s -C D; spex report%s", tar.files,
-                 tar.files == 1 ? "" : "s", output, output, read_with.data);
-    }
-    out_fini(&read_with);
-    return tar.failed ? CLI_DATA : CLI_OK;
+                 tar.files == 1 ? "" : "s", name, name, tar.read_with.data);
+    out_fini(&tar.read_with);
+    output_close(&tar.output);
+    return status;
 }
 
 static int run_archive(void *options, int argc, char **argv)
@@ -267,7 +274,7 @@ static int run_archive(void *options, int argc, char **argv)
     if (!p.status)
         p.status = profile_run(&p, (struct analysis_sink){look_up, &p});
     if (!p.status)
-        p.status = write_archive(&p, o->output ? o->output : name);
+        p.status = write_archive(&p, o->output ? o->output : name, o->mode);
     return profile_close(&p);
 }
 
@@ -277,6 +284,7 @@ static const struct cli_option archive_options[] = {
     PROFILE_SYMBOL_OPTIONS(struct archive_options),
     {"output", 'o', CLI_STRING, AT(output), "FILE", "tar file to write (default INPUT.tar)", NULL,
      NULL},
+    OUTPUT_MODE(AT(mode)),
     {0},
 };
 

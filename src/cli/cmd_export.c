@@ -21,7 +21,7 @@ enum { PATH = 4096 };
 
 struct export_command {
     struct profile_options profile;
-    const char *to, *output, *host, *boot, *truth;
+    const char *to, *output, *mode, *host, *boot, *truth;
     int weight;
     bool partition;
     uint64_t threads;
@@ -30,6 +30,12 @@ struct export_command {
     int dialect;
     uint64_t retention;
     bool print_ddl;
+};
+
+/* What is written, however many files it becomes. */
+struct asked {
+    const struct export_settings *settings;
+    const char *mode;
 };
 
 struct work {
@@ -112,24 +118,27 @@ static int parse_columns(const char *list, enum export_column *columns, size_t *
 }
 
 static int put_one(struct profile *p, const struct export_format *format, const char *path,
-                   const struct export_settings *settings, struct tables *tables)
+                   const struct asked *asked, struct tables *tables)
 {
     struct output output;
-    struct work w = {.profile = p,
-                     .format = format,
-                     .job = {.analysis = p->analysis, .settings = settings, .tables = tables}};
-    int status = output_open(&output, path, false);
-    if (status)
-        return status;
-    status = output_make(&output, make, &w);
+    struct work w = {
+        .profile = p,
+        .format = format,
+        .job = {.analysis = p->analysis, .settings = asked->settings, .tables = tables}};
+    int status = output_open(&output, path, OUTPUT_KEEPS);
+    if (!status)
+        status = profile_output(p, &output, asked->mode);
+    if (!status && format->truth)
+        status = output_from(&output, asked->settings->truth);
+    if (!status)
+        status = output_make(&output, make, &w);
     output_close(&output);
     return status;
 }
 
 /* A directory gets samples.parquet and the tables beside it; id, if any, is part of their names. */
 static int put_directory(struct profile *p, const struct export_format *format,
-                         const char *directory, const char *id,
-                         const struct export_settings *settings)
+                         const char *directory, const char *id, const struct asked *asked)
 {
     char path[PATH + 64];
     int status = CLI_OK;
@@ -139,7 +148,7 @@ static int put_directory(struct profile *p, const struct export_format *format,
         snprintf(path, sizeof path, "%s/%s%s%s.parquet", directory,
                  samples ? "samples" : format->name, *id ? "-" : "", id);
         samples = false;
-        status = put_one(p, format, path, settings, tables);
+        status = put_one(p, format, path, asked, tables);
         if (!table->name)
             break;
     }
@@ -183,12 +192,12 @@ static void put_value(struct out *out, const char *value)
 
 /* Below date=DAY/host=NAME of a directory: the day, of UTC, on which the profile ended. */
 static int put_partition(struct profile *p, const struct export_format *format,
-                         const char *directory, const struct export_settings *settings)
+                         const char *directory, const struct asked *asked)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);
-    const char *host = settings->host ? settings->host
-                       : file         ? spex_perfdata_info(file)->hostname
-                                      : "";
+    const char *host = asked->settings->host ? asked->settings->host
+                       : file                ? spex_perfdata_info(file)->hostname
+                                             : "";
     char id[17], day[16];
     struct stat st;
     struct tm tm;
@@ -209,7 +218,7 @@ static int put_partition(struct profile *p, const struct export_format *format,
         if (!made)
             cli_error("%s: %s", path.data, strerror(errno));
         else
-            status = put_directory(p, format, path.data, id, settings);
+            status = put_directory(p, format, path.data, id, asked);
         out_fini(&path);
     }
     if (fd >= 0)
@@ -250,9 +259,10 @@ static int run_format(const struct export_command *o, const struct export_format
     settings->filters = p.filter_count ? filters.data : NULL;
     settings->input = p.name;
     settings->truth = o->truth ? o->truth : truth;
-    status = o->partition ? put_partition(&p, format, o->output, settings)
-             : directory  ? put_directory(&p, format, o->output, "", settings)
-                          : put_one(&p, format, o->output, settings, NULL);
+    const struct asked asked = {settings, o->mode};
+    status = o->partition ? put_partition(&p, format, o->output, &asked)
+             : directory  ? put_directory(&p, format, o->output, "", &asked)
+                          : put_one(&p, format, o->output, &asked, NULL);
     if (!status && format->sink && !spex_analysis_totals(p.analysis)->kept)
         cli_note("there are no samples: the %s output is empty", format->name);
     p.status = p.status ? p.status : status;
@@ -353,6 +363,7 @@ static const struct cli_option export_options[] = {
      "file to write, - for standard output; an older one is kept as FILE.old; for parquet also a "
      "directory",
      "-", NULL},
+    OUTPUT_MODE(offsetof(struct export_command, mode)),
     PROFILE_SOURCE_OPTIONS(struct export_command),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct export_command, fields), "LIST",
      "columns of tables, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},

@@ -1,14 +1,14 @@
 /* spex generate: seeded random conforming streams, whole or damaged. */
 #include "cli.h"
+#include "output.h"
 
 #include "record/generator.h"
 
 #include "base/json.h"
 #include "base/out.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct options {
@@ -49,87 +49,105 @@ static bool parse_ops(const char *list, unsigned *ops)
     return true;
 }
 
-static bool open_output(const char *path, struct out *out)
-{
-    int fd = !path || !strcmp(path, "-")
-                 ? STDOUT_FILENO
-                 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        cli_error("%s: %s", path, strerror(errno));
-    else
-        out_init(out, fd);
-    return fd >= 0;
-}
+struct work {
+    struct spex_generator *generator;
+    const struct options *options;
+    struct out stream; /* with damage or truth the whole stream is needed at once */
+    struct spex_record *records;
+    size_t count;
+};
 
-static bool close_output(const char *path, struct out *out)
+static bool end(const char *name, struct out *out)
 {
-    int fd = out->fd, failed = out_fini(out);
-    if (fd != STDOUT_FILENO && close(fd) && !failed)
-        failed = errno;
-    if (failed)
-        cli_error("%s: %s", path && strcmp(path, "-") ? path : "standard output", strerror(failed));
-    return !failed;
+    int problem = out_fini(out);
+    if (problem)
+        cli_error("%s: %s", name, strerror(problem));
+    return !problem;
 }
 
 /* One line per record that a perfect decoder finds: where, how long, and its bytes. */
-static bool write_truth(const char *path, const uint8_t *data, const struct spex_record *records,
-                        size_t count)
+static bool write_truth(void *context, int fd)
 {
+    const struct work *w = context;
     struct out out;
-    if (!open_output(path, &out))
-        return false;
-    for (size_t i = 0; i < count; i++) {
+    out_init(&out, fd);
+    for (size_t i = 0; i < w->count; i++) {
+        const struct spex_record *r = &w->records[i];
         struct json json = json_to(&out);
-        JSON_FIRST(&json, "offset", u64, records[i].offset);
-        JSON_MEMBER(&json, "size", u64, records[i].size);
-        JSON_MEMBER(&json, "bytes", bytes, data + records[i].offset, records[i].size);
+        JSON_FIRST(&json, "offset", u64, r->offset);
+        JSON_MEMBER(&json, "size", u64, r->size);
+        JSON_MEMBER(&json, "bytes", bytes, (uint8_t *)w->stream.data + r->offset, r->size);
         json_end(&json);
     }
-    return close_output(path, &out);
+    return end(w->options->truth, &out);
 }
 
-/* With damage or truth the whole stream is needed at once. */
-static bool generate_whole(struct spex_generator *g, const struct options *o)
+static bool write_whole(void *context, int fd)
 {
-    struct out stream, out;
-    struct spex_record *records = calloc(o->records ? o->records : 1, sizeof *records);
-    size_t count = (size_t)o->records;
-    bool ok = records != NULL;
-    out_init(&stream, -1);
-    for (size_t i = 0; ok && i < count; i++) {
-        uint8_t *room = (uint8_t *)out_room(&stream, SPEX_RECORD_MAX);
-        stream.size += spex_generator_next(g, room, &records[i]);
-        ok = !stream.error;
+    const struct work *w = context;
+    struct out out;
+    out_init(&out, fd);
+    out_bytes(&out, w->stream.data, w->stream.size);
+    return end(w->options->output, &out);
+}
+
+static bool write_stream(void *context, int fd)
+{
+    const struct work *w = context;
+    struct out out;
+    struct spex_record record;
+    out_init(&out, fd);
+    for (uint64_t i = 0; i < w->options->records && !out.error; i++)
+        out.size +=
+            spex_generator_next(w->generator, (uint8_t *)out_room(&out, SPEX_RECORD_MAX), &record);
+    return end(w->options->output, &out);
+}
+
+/* The whole stream; CLI_OK, or CLI_DATA after a message. */
+static int generate_whole(struct work *w)
+{
+    const struct options *o = w->options;
+    w->count = (size_t)o->records;
+    w->records = calloc(w->count ? w->count : 1, sizeof *w->records);
+    bool ok = w->records != NULL;
+    for (size_t i = 0; ok && i < w->count; i++) {
+        uint8_t *room = (uint8_t *)out_room(&w->stream, SPEX_RECORD_MAX);
+        w->stream.size += spex_generator_next(w->generator, room, &w->records[i]);
+        ok = !w->stream.error;
     }
     if (!ok) {
         cli_error("out of memory for %llu records; damage needs all of them at once",
                   (unsigned long long)o->records);
-    } else {
-        uint8_t *data = (uint8_t *)stream.data;
-        if (o->damage)
-            count = spex_damage_apply((enum spex_damage_kind)(o->damage - 1), o->seed, data,
-                                      &stream.size, records, count);
-        ok = (!o->truth || write_truth(o->truth, data, records, count)) &&
-             open_output(o->output, &out);
-        if (ok) {
-            out_bytes(&out, data, stream.size);
-            ok = close_output(o->output, &out);
-        }
+        return CLI_DATA;
     }
-    out_fini(&stream);
-    free(records);
-    return ok;
+    if (o->damage)
+        w->count =
+            spex_damage_apply((enum spex_damage_kind)(o->damage - 1), o->seed,
+                              (uint8_t *)w->stream.data, &w->stream.size, w->records, w->count);
+    return CLI_OK;
 }
 
-static bool generate_stream(struct spex_generator *g, const struct options *o)
+static int generate(struct spex_generator *generator, const struct options *o)
 {
-    struct out out;
-    struct spex_record record;
-    if (!open_output(o->output, &out))
-        return false;
-    for (uint64_t i = 0; i < o->records && !out.error; i++)
-        out.size += spex_generator_next(g, (uint8_t *)out_room(&out, SPEX_RECORD_MAX), &record);
-    return close_output(o->output, &out);
+    struct work w = {.generator = generator, .options = o};
+    struct output output, truth = {.stream = -1};
+    int status = output_open(&output, o->output, 0);
+    if (!status && o->truth && !(status = output_open(&truth, o->truth, 0)) && output.stream < 0 &&
+        !strcmp(output.path, truth.path))
+        status = cli_usage("-o and --truth name the same file");
+    out_init(&w.stream, -1);
+    bool whole = o->damage || o->truth;
+    if (!status && whole)
+        status = generate_whole(&w);
+    if (!status && o->truth)
+        status = output_make(&truth, write_truth, &w);
+    if (!status)
+        status = output_make(&output, whole ? write_whole : write_stream, &w);
+    out_fini(&w.stream);
+    free(w.records);
+    output_close(&truth);
+    output_close(&output);
+    return status;
 }
 
 static int run(void *data, int argc, char **argv)
@@ -150,11 +168,9 @@ static int run(void *data, int argc, char **argv)
                          o->align);
     if (generator_init(&generator, &options, &error))
         return cli_usage("%s", error.text);
-    if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
+    if (!strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("will not write packets to a terminal; use -o FILE or a pipe");
-    bool ok =
-        o->damage || o->truth ? generate_whole(&generator, o) : generate_stream(&generator, o);
-    return ok ? CLI_OK : CLI_DATA;
+    return generate(&generator, o);
 }
 
 const struct cli_command cli_generate = {
@@ -191,7 +207,7 @@ const struct cli_command cli_generate = {
             {"ops", 0, CLI_STRING, offsetof(struct options, ops), "LIST",
              "only these: load, store, branch, other", NULL, NULL},
             {"output", 'o', CLI_STRING, offsetof(struct options, output), "FILE",
-             "the stream; default standard output", NULL, NULL},
+             "the stream; - for standard output", "-", NULL},
             {"damage", 0, CLI_CHOICE, offsetof(struct options, damage), "KIND",
              "none, truncate, flip, lose or splice", "none", damages},
             {"truth", 0, CLI_STRING, offsetof(struct options, truth), "FILE",

@@ -1,19 +1,17 @@
 /* spex html: one page that shows what happened, for people who would rather look than read. */
+#include "output.h"
 #include "profile.h"
 
 #include "base/memory.h"
 #include "report/report.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
 #include <unistd.h>
 
 struct html_options {
     struct profile_options profile;
-    const char *output, *title;
+    const char *output, *mode, *title;
 };
 
 enum {
@@ -74,33 +72,35 @@ static int write_profile(struct profile *p, const struct html_options *o, size_t
     return CLI_OK;
 }
 
-static int write_page(const char *path, const char *title, const struct out *data)
+struct page {
+    const char *name, *title;
+    const struct out *data;
+    off_t size;
+};
+
+static bool write_page(void *context, int fd)
 {
-    bool standard = !strcmp(path, "-");
-    int fd = standard ? STDOUT_FILENO
-                      : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-    if (fd < 0) {
-        cli_error("cannot write %s: %s", path, strerror(errno));
+    struct page *p = context;
+    struct out out;
+    out_init(&out, fd);
+    report_page(&out, p->title, p->data->data, p->data->size);
+    int problem = out_fini(&out);
+    p->size = lseek(fd, 0, SEEK_CUR);
+    if (problem)
+        cli_error("cannot write %s: %s", p->name, strerror(problem));
+    return !problem;
+}
+
+static int finish_page(const struct output *output, struct page *p)
+{
+    if (p->data->error) {
+        cli_error("no memory for the page");
         return CLI_DATA;
     }
-    struct out page;
-    struct stat st;
-    bool regular = !standard && !fstat(fd, &st) && S_ISREG(st.st_mode);
-    out_init(&page, fd);
-    report_page(&page, title, data->data, data->size);
-    int problem = out_fini(&page);
-    off_t size = standard ? 0 : lseek(fd, 0, SEEK_CUR);
-    if (!standard && close(fd) && !problem)
-        problem = errno;
-    if (problem) {
-        cli_error("cannot write %s: %s", path, strerror(problem));
-        if (regular)
-            unlink(path); /* half a page shows nothing */
-        return CLI_DATA;
-    }
-    if (!standard)
-        cli_note("wrote %s (%.1f MB): open it in a browser", path, (double)size / 1e6);
-    return CLI_OK;
+    int status = output_make(output, write_page, p);
+    if (!status && output->stream != STDOUT_FILENO)
+        cli_note("wrote %s (%.1f MB): open it in a browser", p->name, (double)p->size / 1e6);
+    return status;
 }
 
 static int run_html(void *options, int argc, char **argv)
@@ -117,6 +117,9 @@ static int run_html(void *options, int argc, char **argv)
     alone.inputs = (struct cli_list){0};
     char title[1024] = "";
     struct out data;
+    struct output output;
+    if ((status = output_open(&output, o->output, 0)))
+        return status;
     out_init(&data, -1);
     struct json json = json_to(&data);
     json_object_lines(&json);
@@ -131,7 +134,7 @@ static int run_html(void *options, int argc, char **argv)
                                first || !argc ? NULL : argv[i - together], &more);
         if (!one && !i)
             snprintf(title, sizeof title, "%s", o->title ? o->title : p.name);
-        if (!one && (one = profile_keep_input(&p, o->output))) {
+        if (!one && (one = profile_output(&p, &output, o->mode))) {
             profile_close(&p);
         } else if (!one) {
             one = write_profile(&p, o, (PAGE_MOST - PAGE_CODE) / count, &json);
@@ -141,15 +144,16 @@ static int run_html(void *options, int argc, char **argv)
         }
         if (one) {
             out_fini(&data);
+            output_close(&output);
             return one;
         }
     }
     json_end(&json);
     json_end(&json);
-    int written = data.error ? CLI_DATA : write_page(o->output, title, &data);
-    if (data.error)
-        cli_error("no memory for the page");
+    struct page page = {.name = o->output, .title = title, .data = &data};
+    int written = finish_page(&output, &page);
     out_fini(&data);
+    output_close(&output);
     return written ? written : status;
 }
 
@@ -157,6 +161,7 @@ static const struct cli_option html_options[] = {
     PROFILE_SOURCE_OPTIONS(struct html_options),
     {"output", 'o', CLI_STRING, offsetof(struct html_options, output), "FILE",
      "page to write, - for standard output", "report.html", NULL},
+    OUTPUT_MODE(offsetof(struct html_options, mode)),
     {"title", 0, CLI_STRING, offsetof(struct html_options, title), "TEXT",
      "title of the page (default: the name of the profile)", NULL, NULL},
 #define OPTIONS struct html_options

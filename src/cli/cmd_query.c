@@ -25,7 +25,7 @@ enum { AS_PARQUET = TABLE_AS_CSV + 1 };
 
 struct query_command {
     struct profile_options profile;
-    const char *output;
+    const char *output, *mode;
     int format;
     uint64_t threads;
     bool list, setup;
@@ -45,6 +45,7 @@ struct work {
     struct opened *opened;
     struct query *query;
     const char *sql;
+    struct output output;
     bool reported; /* a message says what went wrong */
 };
 
@@ -167,7 +168,9 @@ static bool make(void *context, int fd)
         tell_error(w);
     else if (error)
         cli_error("cannot write: %s", strerror(error));
-    return ok && !error;
+    for (const struct opened *o = w->opened; ok && o; o = o->next) /* the SQL may name more */
+        ok = !output_from(&w->output, o->path);
+    return ok && !error && !output_mode(&w->output, w->command->mode);
 }
 
 /* ---- the library ---- */
@@ -255,12 +258,11 @@ static void die_interrupted(void)
 
 static int ask(struct work *w, char **files)
 {
-    struct output output;
     struct watcher watcher = {0};
     sigset_t set;
     char spill[PATH];
     const char *temporary = getenv("TMPDIR");
-    int status = output_open(&output, w->command->output, false);
+    int status = output_open(&w->output, w->command->output, OUTPUT_KEEPS);
     if (status)
         return status;
     sigemptyset(&set);
@@ -274,7 +276,7 @@ static int ask(struct work *w, char **files)
         watcher.query = w->query;
         watcher.started = !pthread_create(&watcher.thread, NULL, watch, &watcher);
         if (questions_views(w->query, &w->command->profile.inputs, files, w->sql)) {
-            status = output_make(&output, make, w);
+            status = output_make(&w->output, make, w);
         } else {
             tell_error(w);
             status = CLI_DATA;
@@ -285,7 +287,7 @@ static int ask(struct work *w, char **files)
     }
     if (spills)
         rmdir(spill);
-    output_close(&output);
+    output_close(&w->output);
     int closed = close_profiles(w);
     if (interrupted)
         die_interrupted();
@@ -332,6 +334,7 @@ static const struct cli_option query_options[] = {
      "text, csv, json (an object a line) or parquet", "text", formats},
     {"output", 'o', CLI_STRING, offsetof(struct query_command, output), "FILE",
      "file to write, - for standard output; an older one is kept as FILE.old", "-", NULL},
+    OUTPUT_MODE(offsetof(struct query_command, mode)),
     {"list", 0, CLI_FLAG, offsetof(struct query_command, list), NULL,
      "list the ready-made questions", NULL, NULL},
     {"setup", 0, CLI_FLAG, offsetof(struct query_command, setup), NULL,

@@ -1,7 +1,7 @@
 /* spex record: an AArch64 program under QEMU with the SPU attached, to perf.data. */
 #include "cli.h"
 #include "locate.h"
-#include "output.h"
+#include "run_file.h"
 #include "record.h"
 #include "table.h"
 
@@ -52,7 +52,7 @@ static const struct cli_option record_options[] = {
 };
 
 static void say(const struct record_options *o, const struct run *run,
-                const struct output_result *result)
+                const struct run_file *result)
 {
     char name[OUTPUT_PATH + 64];
     uint64_t size = result->size;
@@ -89,9 +89,10 @@ static int set_regions(const struct record_options *o, struct run *run)
     return o->control ? control_open(&run->control, o->control) : CLI_OK;
 }
 
-static int set_parts(const struct record_options *o, struct output *output)
+static int set_parts(const struct record_options *o, const struct output *output,
+                     struct parts_limit *limit)
 {
-    if (!parts_parse(o->parts, &output->limit))
+    if (!parts_parse(o->parts, limit))
         return cli_usage("--switch-output: '%s' is neither a size (10M) nor a time (5ms)",
                          o->parts);
     if (output->stream >= 0 || o->truth || o->stacks || o->allocs)
@@ -104,6 +105,7 @@ int record_program(struct record_options *o, char **argv)
 {
     struct native_machine machine;
     struct output output;
+    struct parts_limit limit = {0};
     char prefix[OUTPUT_PATH];
     bool native;
     if (o->setup) {
@@ -115,9 +117,10 @@ int record_program(struct record_options *o, char **argv)
     int status = record_choose(&o->native, &machine, &native);
     if (status || native)
         return status ? status : record_native(o, &machine, argv, NULL);
-    status = output_open(&output, o->output, o->truth);
+    status = output_open(&output, o->output,
+                         OUTPUT_KEEPS | OUTPUT_PRIVATE | (o->truth ? OUTPUT_TRUTH : 0));
     if (!status && o->parts)
-        status = set_parts(o, &output);
+        status = set_parts(o, &output, &limit);
     if (status) {
         output_close(&output);
         return status;
@@ -139,8 +142,8 @@ int record_program(struct record_options *o, char **argv)
     }
     status = run_guest(&o->run, argv, &run);
     if (!status) {
-        struct output_result result;
-        status = output_finish(&output, run.directory, run.left, &result);
+        struct run_file result;
+        status = run_file_finish(&output, &limit, run.directory, run.left, &result);
         if (!status && !o->quiet) {
             run_notes(&run);
             say(o, &run, &result);

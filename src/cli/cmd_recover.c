@@ -1,6 +1,6 @@
 /* spex recover: a whole file from a run whose spex was killed. */
 #include "cli.h"
-#include "output.h"
+#include "run_file.h"
 #include "table.h"
 
 #include <sys/stat.h>
@@ -12,7 +12,7 @@ struct recover_options {
 static int recover_run(const char *directory, const char *name)
 {
     struct output output;
-    struct output_result result;
+    struct run_file result;
     struct spex_error error;
     struct spex_run *run;
     struct spex_run_about about;
@@ -25,12 +25,13 @@ static int recover_run(const char *directory, const char *name)
     if (!about.keep)
         cli_error("%s: a run of spex stat has no records", directory);
     else
-        status = output_open(&output, name, about.truth);
+        status = output_open(&output, name,
+                             OUTPUT_KEEPS | OUTPUT_PRIVATE | (about.truth ? OUTPUT_TRUTH : 0));
     if (!status) {
         struct spex_engine_totals totals;
         char samples[32];
         spex_run_totals(run, &totals);
-        status = output_finish(&output, directory, run, &result);
+        status = run_file_finish(&output, NULL, directory, run, &result);
         if (!status)
             cli_note("%s samples; wrote %s (%.1f kB)", text_count(samples, totals.pmu[2]), name,
                      (double)result.size / 1000);
@@ -43,10 +44,11 @@ static int recover_run(const char *directory, const char *name)
 static int recover_file(const char *from, const char *name)
 {
     struct output output;
-    int status = output_open(&output, name, false);
-    if (status)
-        return status;
-    status = output_repair(&output, from);
+    int status = output_open(&output, name, OUTPUT_KEEPS | OUTPUT_PRIVATE | OUTPUT_IN_PLACE);
+    if (!status)
+        status = output_from(&output, from);
+    if (!status)
+        status = run_file_repair(&output, from);
     output_close(&output);
     return status;
 }

@@ -1,5 +1,6 @@
 /* spex ship: finished profiles of a directory to ClickHouse, each once. */
 #include "fleet.h"
+#include "output.h"
 #include "spool.h"
 
 #include "base/file.h"
@@ -74,18 +75,10 @@ static void put_value(struct out *out, const char *name, uint64_t value)
     out_printf(out, "spex_ship_%s %llu\n", name, (unsigned long long)value);
 }
 
-static void write_metrics(const struct ship *s)
+static bool put_metrics(void *context, int fd)
 {
-    char path[4096];
+    const struct ship *s = context;
     struct out out;
-    if (!s->options->metrics)
-        return;
-    snprintf(path, sizeof path, "%s.new", s->options->metrics);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) {
-        cli_error("--metrics: %s: %s", path, strerror(errno));
-        return;
-    }
     out_init(&out, fd);
     put_metric(&out, "files_total", "counter", "Profiles by what became of them");
     put_value(&out, "files_total{result=\"sent\"}", s->sent);
@@ -108,11 +101,20 @@ static void write_metrics(const struct ship *s)
     put_metric(&out, "last_sent_timestamp_seconds", "gauge", "When a profile was last sent");
     put_value(&out, "last_sent_timestamp_seconds", (uint64_t)s->last);
     int error = out_fini(&out);
-    close(fd);
-    if (error || rename(path, s->options->metrics)) {
-        cli_error("--metrics: %s: %s", s->options->metrics, strerror(error ? error : errno));
-        unlink(path);
-    }
+    if (error)
+        cli_error("--metrics: %s: %s", s->options->metrics, strerror(error));
+    return !error;
+}
+
+/* For the monitoring, whoever's it is: everybody may read it. */
+static void write_metrics(struct ship *s)
+{
+    struct output output;
+    if (!s->options->metrics || output_open(&output, s->options->metrics, 0))
+        return;
+    output_mode(&output, "644");
+    output_make(&output, put_metrics, s); /* says itself what goes wrong */
+    output_close(&output);
 }
 
 /* ---- one file, in a process of its own ---- */

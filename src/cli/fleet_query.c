@@ -113,7 +113,7 @@ int fleet_query(const struct fleet_options *fleet, const char *sql, const char *
     if (!status)
         status = fleet_connect(fleet, true, &server);
     if (!status && !(status = fleet_ask(server, statement.data, &asked.answer, &partial)) &&
-        !(status = output_open(&output, to, false))) {
+        !(status = output_open(&output, to, OUTPUT_KEEPS))) {
         status = output_make(&output, print, &asked);
         output_close(&output);
     }

@@ -381,7 +381,7 @@ int record_native(const struct record_options *o, const struct native_machine *m
     if (!status && native_events_parse(machine, o->run.event, events, &n.event_count, &error))
         status = cli_usage("-e: %s", error.text);
     if (!status)
-        status = output_open(&output, o->output, false);
+        status = output_open(&output, o->output, OUTPUT_KEEPS | OUTPUT_PRIVATE);
     if (!status) {
         n.path = output.stream == STDOUT_FILENO ? "-"
                  : output.stream >= 0           ? o->output

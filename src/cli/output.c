@@ -1,19 +1,14 @@
 #include "output.h"
 
-#include "table.h"
-
-#include <spex/perfdata.h>
-
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- before the run ---- */
+/* ---- before any work ---- */
 
 static int refuse(const char *name, const char *why)
 {
@@ -29,6 +24,28 @@ static bool real_name(int fd, char path[OUTPUT_PATH])
     ssize_t n = readlink(link, path, OUTPUT_PATH - 1);
     path[n > 0 ? n : 0] = '\0';
     return n > 0 && n < OUTPUT_PATH - 32 && path[0] == '/';
+}
+
+/* What runs, or is part of what runs: nobody means to replace it by an answer. */
+static bool is_program(const char *path, const struct stat *st)
+{
+    char start[4] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t n = fd < 0 ? 0 : read(fd, start, sizeof start);
+    if (fd >= 0)
+        close(fd);
+    bool runs = st->st_mode & (S_IXUSR | S_IXGRP | S_IXOTH);
+    return fd < 0 ? runs
+                  : n == 4 && (!memcmp(start, "\177ELF", 4) ||
+                               (runs && start[0] == '#' && start[1] == '!'));
+}
+
+static int open_file(struct output *o, const char *name, const struct stat *st)
+{
+    if (is_program(o->path, st))
+        return refuse(name, "is a program: it is not replaced; remove it, or name another file");
+    o->older[0] = (struct output_older){true, st->st_dev, st->st_ino};
+    return CLI_OK;
 }
 
 /*
@@ -61,7 +78,7 @@ static int open_place(struct output *o, const char *name)
     if (S_ISDIR(st.st_mode))
         return refuse(name, "is a directory; name a file");
     if (S_ISREG(st.st_mode))
-        return named ? CLI_OK : refuse(name, "cannot find out what it is called");
+        return named ? open_file(o, name, &st) : refuse(name, "cannot find out what it is called");
     o->stream = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     return o->stream < 0 ? refuse(name, strerror(errno)) : CLI_OK;
 }
@@ -106,9 +123,33 @@ static bool is_directory(const char *path, const char *suffix)
     return true;
 }
 
-int output_open(struct output *o, const char *name, bool truth)
+static int check_place(struct output *o, const char *name)
 {
-    *o = (struct output){.name = name, .stream = -1};
+    size_t n = strlen(o->path);
+    if (n && o->path[n - 1] == '/')
+        return refuse(name, "is no name of a file");
+    if (!may_replace(o->path))
+        return refuse(name, "belongs to somebody else");
+    if (!may_create(o->path))
+        return refuse(name, strerror(errno));
+    if (o->older[0].there && o->how & OUTPUT_KEEPS) {
+        char old[OUTPUT_PATH + 16];
+        struct stat st;
+        if (is_directory(o->path, ".old"))
+            return CLI_DATA;
+        snprintf(old, sizeof old, "%s.old", o->path);
+        if (!lstat(old, &st))
+            o->older[1] = (struct output_older){true, st.st_dev, st.st_ino};
+    }
+    return o->how & OUTPUT_TRUTH && is_directory(o->path, ".truth") ? CLI_DATA : CLI_OK;
+}
+
+int output_open(struct output *o, const char *name, unsigned how)
+{
+    mode_t mask = umask(077);
+    umask(mask);
+    *o = (struct output){
+        .name = name, .stream = -1, .how = how, .mode = how & OUTPUT_PRIVATE ? 0600 : 0666 & ~mask};
     if (!*name)
         return cli_usage("-o: the name is empty");
     if (strlen(name) >= OUTPUT_PATH - 32)
@@ -118,20 +159,10 @@ int output_open(struct output *o, const char *name, bool truth)
         o->stream = STDOUT_FILENO;
     }
     int status = o->stream < 0 ? open_place(o, name) : CLI_OK;
-    if (!status && o->stream >= 0 && truth)
+    if (!status && o->stream >= 0 && how & OUTPUT_TRUTH)
         status = cli_usage("--truth writes a second file beside the first: -o must name a file");
-    if (!status && o->stream < 0) {
-        size_t n = strlen(o->path);
-        if (n && o->path[n - 1] == '/')
-            status = refuse(name, "is no name of a file");
-        else if (!may_replace(o->path))
-            status = refuse(name, "belongs to somebody else");
-        else if (!may_create(o->path))
-            status = refuse(name, strerror(errno));
-        else if ((!access(o->path, F_OK) && is_directory(o->path, ".old")) ||
-                 (truth && is_directory(o->path, ".truth")))
-            status = CLI_DATA;
-    }
+    if (!status && o->stream < 0)
+        status = check_place(o, name);
     if (status)
         output_close(o);
     return status;
@@ -144,360 +175,136 @@ void output_close(struct output *o)
     o->stream = -1;
 }
 
-/* ---- perf.data ---- */
-
-static struct spex_perf_writer_options writer_options(const struct spex_run_about *about)
+int output_from_open(struct output *o, const char *input, const struct stat *st)
 {
-    struct spex_perf_writer_options options = {
-        .size = sizeof options,
-        .cpus = about->cpus,
-        .midr = about->midr,
-        .min_interval = about->min_interval,
-        .event_filter = about->event_filter,
-        .period = about->period,
-        .exclude_kernel = true, /* user mode: perf need not look for a kernel's symbols */
-        .time = {.mult = 1, .cap_zero = true}, /* the counter runs at 1 GHz from 0 */
-        .version = SPEX_VERSION,
-        .cpudesc = "spex model under QEMU",
-        .cmdline = about->argv,
-        .kept_start = about->start,
-        .kept_end = about->end,
-        .stacks = about->stacks,
-        .allocs = about->allocs,
-        .node_cpus = about->socket_cpus,
-    };
-    memcpy(options.config, about->config, sizeof options.config);
-    return options;
+    for (unsigned i = o->how & OUTPUT_IN_PLACE ? 1 : 0; i < 2 && o->stream < 0; i++) {
+        const struct output_older *older = &o->older[i];
+        if (older->there && older->device == st->st_dev && older->inode == st->st_ino)
+            return cli_usage("-o %s would replace %s%s, which is read: name another file", o->name,
+                             input, i ? ", as the older file that is kept" : "");
+    }
+    if (S_ISREG(st->st_mode) && !(o->how & OUTPUT_ASKED))
+        o->mode &= st->st_mode | 0600;
+    return CLI_OK;
 }
 
-bool output_begin(const struct spex_engine *engine)
+int output_from(struct output *o, const char *input)
 {
-    char path[OUTPUT_PATH + 16];
-    struct spex_error error;
-    struct spex_perf_writer *writer;
-    struct spex_run_about about;
-    spex_engine_about(engine, &about);
-    struct spex_perf_writer_options options = writer_options(&about);
-    snprintf(path, sizeof path, "%s/data", spex_engine_directory(engine));
-    if (!spex_perf_writer_open(path, &options, &writer, &error) &&
-        !spex_perf_writer_leave(writer, &error))
-        return true;
-    cli_error("%s", error.text);
-    return false;
-}
-
-static void write_map(struct spex_perf_writer *writer, const struct spex_engine_event *e)
-{
-    struct spex_perf_map map = {.start = e->address,
-                                .end = e->address + e->length,
-                                .pgoff = e->offset,
-                                .time = e->time,
-                                .pid = e->pid,
-                                .tid = e->tid,
-                                .prot = e->prot,
-                                .flags = e->flags,
-                                .data = !(e->prot & 4),
-                                .filename = *e->text ? e->text : "//anon"};
-    if (e->build_id_size && e->build_id_size <= sizeof map.build_id) {
-        memcpy(map.build_id, e->build_id, e->build_id_size);
-        map.build_id_size = (uint8_t)e->build_id_size;
-    }
-    spex_perf_writer_map(writer, &map);
-}
-
-void output_event(struct spex_perf_writer *writer, const struct spex_engine_event *e)
-{
-    switch (e->kind) {
-    case SPEX_ENGINE_FORK:
-        if (e->ppid != 1) /* the first process is there when recording starts */
-            spex_perf_writer_fork(writer, e->pid, e->tid, e->ppid, e->ptid, e->time);
-        break;
-    case SPEX_ENGINE_EXIT:
-        spex_perf_writer_exit(writer, e->pid, e->tid, e->ppid, e->ptid, e->time);
-        break;
-    case SPEX_ENGINE_COMM:
-        spex_perf_writer_comm(writer, e->pid, e->tid, e->text, e->first, e->time);
-        break;
-    case SPEX_ENGINE_MAP:
-        write_map(writer, e);
-        break;
-    case SPEX_ENGINE_AUX:
-        spex_perf_writer_aux_kept(writer, e->cpu, e->pid, e->tid, e->offset, e->size, e->aux_flags,
-                                  e->time);
-        break;
-    case SPEX_ENGINE_LEFT:
-        spex_perf_writer_aux(writer, e->cpu, e->pid, e->tid, e->data, e->size, e->aux_flags,
-                             e->time);
-        break;
-    case SPEX_ENGINE_STACKS:
-        spex_perf_writer_stacks(writer, e->data, e->size);
-        break;
-    }
-}
-
-/* The events of a run after its AUX data. False after a message, if there is no file to keep. */
-static bool write_data(const char *path, struct spex_run *run, struct output_result *result)
-{
-    struct spex_engine_event event;
-    struct spex_perf_writer *writer;
-    struct spex_run_about about;
-    struct spex_error error = {0};
-    spex_run_about(run, &about);
-    struct spex_perf_writer_options options = writer_options(&about);
-    if (spex_perf_writer_open(path, &options, &writer, &error)) {
-        cli_error("%s", error.text);
-        return false;
-    }
-    enum spex_status more;
-    while ((more = spex_run_next(run, &event, &error)) != SPEX_END) {
-        if (!more) {
-            output_event(writer, &event);
-            continue;
-        }
-        cli_error("%s", error.text);
-        result->whole = false;
-    }
-    enum spex_status status = spex_perf_writer_finish(writer, &error);
-    if (status) {
-        cli_error("%s", error.text);
-        result->whole = false;
-    }
     struct stat st;
-    result->size = stat(path, &st) ? 0 : (uint64_t)st.st_size;
-    return !status || status == SPEX_TRUNCATED;
+    bool standard = !strcmp(input, "-");
+    if (standard ? fstat(STDIN_FILENO, &st) : stat(input, &st))
+        return CLI_OK; /* whoever reads it says why not */
+    return output_from_open(o, standard ? "standard input" : input, &st);
 }
 
-/* ---- truth: docs/record.md has the columns ---- */
-
-static bool write_truth(const char *path, struct spex_run *run)
+int output_mode(struct output *o, const char *mode)
 {
-    const struct spex_engine_truth *rows;
-    struct spex_engine_totals totals;
-    size_t count;
-    struct spex_error error;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file || spex_run_truth(run, &rows, &count, &error)) {
-        cli_error("%s: %s", path, file ? error.text : strerror(errno));
-        if (file)
-            fclose(file);
-        else if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    spex_run_totals(run, &totals);
-    fprintf(file,
-            "# spex truth 1\n"
-            "#kernel\t%" PRIu64 "\n"
-            "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\tl2_miss\n",
-            totals.counts.kernel);
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_engine_truth *r = &rows[i];
-        fputs(r->target ? "#call\t" : "", file);
-        fprintf(file, "%d\t0x%" PRIx64 "\t", r->pid, r->pc);
-        if (r->target)
-            fprintf(file, "0x%" PRIx64 "\t%" PRIu64 "\t", r->target, r->calls);
-        fprintf(file,
-                "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\t%" PRIu64 "\n",
-                r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken, r->cycles,
-                r->l2_miss);
-    }
-    bool failed = ferror(file);
-    if (fclose(file) || failed) {
-        cli_error("%s: %s: the exact counts are lost", path, strerror(errno));
-        return false;
-    }
-    return true;
+    char *end;
+    unsigned long value = mode ? strtoul(mode, &end, 8) : 0;
+    if (!mode)
+        return CLI_OK;
+    if (*mode < '0' || *mode > '7' || *end || value & ~0666ul || !(value & 0200))
+        return cli_usage("--mode: '%s' is not permissions of a file of yours, such as 644", mode);
+    o->mode = (mode_t)value;
+    o->how |= OUTPUT_ASKED;
+    return CLI_OK;
 }
 
-/* ---- into place ---- */
+/* ---- the file ---- */
 
-static bool put_in_place(const struct output *o, const char *data)
+/* The older file gets its second name before it loses the first. */
+static bool keep_older(const struct output *o, const char *old)
+{
+    char beside[OUTPUT_PATH + 32];
+    snprintf(beside, sizeof beside, "%s.old-%ld", o->path, (long)getpid());
+    if (!link(o->path, beside)) {
+        if (!rename(beside, old)) {
+            unlink(beside); /* still there if .old was another name of the same file */
+            return true;
+        }
+        int why = errno;
+        unlink(beside);
+        errno = why;
+        return false;
+    }
+    return !rename(o->path, old); /* a file system without links, or somebody else's file */
+}
+
+static bool written_out(int fd)
+{
+    return !fsync(fd) || errno == EINVAL || errno == ENOSYS || errno == EROFS;
+}
+
+static bool put(const struct output *o, const char *made)
 {
     char old[OUTPUT_PATH + 16];
     struct stat st;
     snprintf(old, sizeof old, "%s.old", o->path);
-    bool older = lstat(o->path, &st) ? errno != ENOENT : st.st_size > 0;
-    if (older && rename(o->path, old)) {
+    bool older = o->how & OUTPUT_KEEPS && (lstat(o->path, &st) ? errno != ENOENT : st.st_size > 0);
+    if (older && !keep_older(o, old)) {
         cli_error("cannot keep %s as %s: %s", o->path, old, strerror(errno));
         return false;
     }
-    if (rename(data, o->path)) {
+    if (rename(made, o->path)) {
         cli_error("%s: %s", o->path, strerror(errno));
         return false;
     }
     return true;
 }
 
-/* A reader that closed the pipe wants nothing more: then there is nothing to keep. */
-static bool stream_out(const struct output *o, const char *data, bool *unwanted)
+bool output_put(const struct output *o, const char *made)
 {
-    struct spex_error error;
-    int fd = open(data, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) {
-        cli_error("%s: %s", data, strerror(errno));
-        return false;
-    }
-    enum spex_status status = spex_perf_stream(fd, o->stream, &error);
-    *unwanted = status == SPEX_IO && errno == EPIPE;
-    close(fd);
-    if (status)
-        cli_error("%s: %s", o->name, error.text);
-    return !status;
-}
-
-static void tell_losses(const struct output *o, struct spex_run *run, struct output_result *result)
-{
-    struct spex_engine_totals t;
-    char records[32], bytes[32];
-    spex_run_totals(run, &t);
-    if (t.failed) {
-        char threads[64] = "";
-        if (t.unprofiled)
-            snprintf(threads, sizeof threads, "; %u thread%s could not be profiled", t.unprofiled,
-                     t.unprofiled == 1 ? "" : "s");
-        if (t.lost_stacks)
-            cli_error("%s call stacks are missing", text_count(records, t.lost_stacks));
-        cli_error(
-            "while the program ran: %s; %s records (%s bytes) are missing%s; the rest is in %s",
-            strerror(t.failed), text_count(records, t.lost_records),
-            text_count(bytes, t.lost_bytes), threads, o->name);
-        result->whole = false;
-    }
-    if (t.damaged) {
-        cli_error("the run's files were damaged: %s parts of them were left out",
-                  text_count(records, t.damaged));
-        result->whole = false;
-    }
-}
-
-int output_finish(const struct output *o, const char *directory, struct spex_run *run,
-                  struct output_result *result)
-{
-    char data[OUTPUT_PATH + 16], truth[OUTPUT_PATH + 16], reserve[OUTPUT_PATH + 16];
-    bool unwanted = false, ok;
-    struct spex_run_about about;
-    spex_run_about(run, &about);
-    *result = (struct output_result){.whole = true};
-    snprintf(data, sizeof data, "%s/data", directory);
-    snprintf(truth, sizeof truth, "%s/truth", directory);
-    snprintf(reserve, sizeof reserve, "%s/reserve", directory);
-    unlink(reserve);
-    if (o->limit.bytes || o->limit.time) {
-        struct spex_perf_writer_options options = writer_options(&about);
-        result->parts = parts_write(o->path, directory, run, &options, &o->limit, &result->size);
-        ok = result->parts > 0;
-    } else {
-        ok = write_data(data, run, result);
-    }
-    bool counts = ok && about.truth && o->stream < 0;
-    if (counts && !write_truth(truth, run))
-        counts = result->whole = false;
-    tell_losses(o, run, result);
-    if (ok && !result->parts)
-        ok = o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted);
-    if (ok && counts) {
-        char name[OUTPUT_PATH + 16];
-        snprintf(name, sizeof name, "%s.truth", o->path);
-        if (rename(truth, name)) {
-            cli_error("%s: %s", name, strerror(errno));
-            result->whole = false;
-        }
-    }
-    if (!ok && !unwanted) {
-        cli_error("the run is kept in %s; 'spex recover %s -o FILE' makes a profile of it",
-                  directory, directory);
-        return CLI_DATA;
-    }
-    if (!spex_run_remove(directory))
-        cli_error("%s: %s", directory, strerror(errno));
-    return ok && result->whole ? CLI_OK : CLI_DATA;
-}
-
-/* ---- a file that was cut ---- */
-
-static bool repair_into(void *context, const char *data)
-{
-    const char *from = *(const char **)context;
-    struct spex_error error;
-    uint64_t kept, lost;
-    char a[32], b[32];
-    int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int out = in < 0 ? -1 : open(data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = out >= 0;
+    int fd = open(made, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool ok = fd >= 0 && written_out(fd);
     if (!ok)
-        cli_error("%s: %s", in < 0 ? from : data, strerror(errno));
-    else if (spex_perf_repair(in, out, &kept, &lost, &error)) {
-        cli_error("%s: %s", from, error.text);
-        ok = false;
-    }
-    if (out >= 0 && close(out) && ok) {
-        cli_error("%s: %s", data, strerror(errno));
-        ok = false;
-    }
-    if (in >= 0)
-        close(in);
-    if (ok)
-        cli_note("%s: kept %s bytes; %s after the last whole record are lost", from,
-                 text_count(a, kept), text_count(b, lost));
-    return ok;
+        cli_error("%s: %s", made, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return ok && put(o, made);
 }
 
-/* Makes a file in a directory of its own beside the output, and puts it in place. */
-static int make_beside(const struct output *o, bool (*make)(void *context, const char *data),
-                       void *context)
+/* A signal that ends us takes the half file with it. */
+static char half[OUTPUT_PATH + 16];
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void remove_half(int signo)
 {
-    char directory[OUTPUT_PATH + 32], data[OUTPUT_PATH + 48];
-    bool unwanted = false;
-    const char *temporary = getenv("TMPDIR");
-    if (o->stream < 0)
-        snprintf(directory, sizeof directory, "%s.run-XXXXXX", o->path);
-    else
-        snprintf(directory, sizeof directory, "%s/spex.run-XXXXXX", temporary ? temporary : "/tmp");
-    if (!mkdtemp(directory)) {
-        cli_error("%s: %s", directory, strerror(errno));
-        return CLI_DATA;
-    }
-    snprintf(data, sizeof data, "%s/data", directory);
-    bool ok = make(context, data) &&
-              (o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted));
-    spex_run_remove(directory);
-    return ok ? CLI_OK : CLI_DATA;
+    unlink(half);
+    signal(signo, SIG_DFL);
+    raise(signo);
 }
 
-int output_repair(const struct output *o, const char *from)
+static void catch_end(bool on)
 {
-    return make_beside(o, repair_into, &from);
-}
-
-/* ---- output of other commands ---- */
-
-struct made {
-    output_maker *make;
-    void *context;
-};
-
-static bool make_file(void *context, const char *data)
-{
-    struct made *made = context;
-    int fd = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        cli_error("%s: %s", data, strerror(errno));
-        return false;
-    }
-    bool ok = made->make(made->context, fd);
-    if (close(fd) && ok) {
-        cli_error("%s: %s", data, strerror(errno));
-        ok = false;
-    }
-    return ok;
+    struct sigaction was, ours = {.sa_handler = on ? remove_half : SIG_DFL};
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++)
+        if (!sigaction(ending[i], NULL, &was) && was.sa_handler == (on ? SIG_DFL : remove_half))
+            sigaction(ending[i], &ours, NULL);
 }
 
 int output_make(const struct output *o, output_maker *make, void *context)
 {
-    struct made made = {make, context};
     if (o->stream >= 0)
         return make(context, o->stream) ? CLI_OK : CLI_DATA;
-    return make_beside(o, make_file, &made);
+    snprintf(half, sizeof half, "%s.new-XXXXXX", o->path);
+    int fd = mkostemp(half, O_CLOEXEC);
+    if (fd < 0) {
+        cli_error("%s: %s", half, strerror(errno));
+        return CLI_DATA;
+    }
+    catch_end(true);
+    bool ok = make(context, fd);
+    bool whole = ok && !fchmod(fd, o->mode) && written_out(fd);
+    int why = errno;
+    if (close(fd) && whole) {
+        whole = false;
+        why = errno;
+    }
+    if (ok && !whole)
+        cli_error("%s: %s", o->name, strerror(why));
+    ok = whole && put(o, half);
+    if (!ok)
+        unlink(half);
+    catch_end(false);
+    return ok ? CLI_OK : CLI_DATA;
 }

@@ -1,52 +1,74 @@
 /*
- * Where a profile goes, and how a run becomes one. A file under the requested name is always
- * whole: it is made in the run's directory, next to it, and renamed.
+ * How a command writes a file, whichever command it is. The file is made under another name beside
+ * the one that was asked for, written out, and renamed: under the name there is always a whole
+ * file, the older one or the new one, whatever happens in between. Files that are read and programs
+ * are never replaced.
  */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
 #include "cli.h"
-#include "parts.h"
 
-#include "guest/engine.h"
+#include <sys/stat.h>
 
 enum { OUTPUT_PATH = 4096 };
 
-struct output {
-    const char *name;         /* as given */
-    char path[OUTPUT_PATH];   /* of the file itself: links are followed */
-    struct parts_limit limit; /* several files; nothing: one */
-    int stream;               /* a device, FIFO or standard output, open; else -1 */
+enum output_how {
+    OUTPUT_KEEPS = 1,    /* an older file becomes FILE.old */
+    OUTPUT_PRIVATE = 2,  /* for the user alone, as profiles are */
+    OUTPUT_TRUTH = 4,    /* there will be a FILE.truth, too */
+    OUTPUT_IN_PLACE = 8, /* may be the input itself, which is kept as FILE.old */
+    OUTPUT_ASKED = 16,   /* the permissions are what the user said */
 };
 
+struct output {
+    const char *name;       /* as given */
+    char path[OUTPUT_PATH]; /* of the file itself: links are followed */
+    int stream;             /* a device, FIFO or standard output, open; else -1 */
+    unsigned how;           /* enum output_how */
+    mode_t mode;            /* of the file that will be made */
+    struct output_older {   /* what would be replaced: the file, and its FILE.old */
+        bool there;
+        dev_t device;
+        ino_t inode;
+    } older[2];
+};
+
+/* --mode MODE of commands that make a file of a profile. */
+#define OUTPUT_MODE(at)                                                                            \
+    {                                                                                              \
+        "mode", 0, CLI_STRING, at, "MODE",                                                         \
+            "permissions of the file, such as 644 (default: no more than the profile has)", NULL,  \
+            NULL                                                                                   \
+    }
+
 /*
- * Before anything runs: CLI_OK, or the exit code after a message, if nothing could be
- * written there. truth: there will be a PATH.truth, too.
+ * Before any work: CLI_OK, or the exit status after a message, if nothing could be written there.
+ * how: of enum output_how.
  */
-int output_open(struct output *output, const char *name, bool truth);
+int output_open(struct output *output, const char *name, unsigned how);
 void output_close(struct output *output);
 
-/* Begins DIRECTORY/data, which the plugin appends to. False after a message. */
-bool output_begin(const struct spex_engine *engine);
-
-struct output_result {
-    uint64_t size;
-    unsigned parts; /* files, if there are several: PATH.00001 and so on */
-    bool whole;     /* all of it was written; otherwise messages say what is missing */
-};
+/*
+ * The output is made from this file ("-": standard input): CLI_USAGE after a message if it would be
+ * replaced. Who may not read the input may not read the output.
+ */
+int output_from(struct output *output, const char *input);
+int output_from_open(struct output *output, const char *input, const struct stat *st);
+/* What --mode says instead; NULL: nothing. CLI_OK or CLI_USAGE. */
+int output_mode(struct output *output, const char *mode);
 
 /*
- * Makes the profile of a run that has ended and puts it in place. CLI_OK or CLI_DATA after
- * messages; then the directory stays, for `spex recover`, unless the file is in place.
+ * Writes the output to a descriptor; false after a message: then there is no new file. CLI_OK, or
+ * CLI_DATA after messages.
  */
-int output_finish(const struct output *output, const char *directory, struct spex_run *run,
-                  struct output_result *result);
-
-/* Makes a whole file of one that was cut. CLI_OK or CLI_DATA after messages. */
-int output_repair(const struct output *output, const char *from);
-
-/* Writes the output to a descriptor; false after a message: then there is no file. */
 typedef bool output_maker(void *context, int fd);
 int output_make(const struct output *output, output_maker *make, void *context);
+
+/*
+ * Puts a file that was made elsewhere in the same file system under the name; it stays where it is
+ * if false is returned, after a message.
+ */
+bool output_put(const struct output *output, const char *made);
 
 #endif

@@ -41,7 +41,8 @@ struct kept {
 };
 
 struct splitting {
-    const char *path;
+    const struct output *output;
+    const char *directory;
     const struct spex_perf_writer_options *options;
     struct parts_limit limit;
     int data;
@@ -78,7 +79,16 @@ static void find_kept(struct splitting *s, uint64_t start, uint64_t end)
 
 static void part_name(const struct splitting *s, char *name, size_t size)
 {
-    snprintf(name, size, "%s.%05u", s->path, s->number);
+    snprintf(name, size, "%s/part", s->directory);
+}
+
+static bool put_part(const struct splitting *s, const char *made)
+{
+    struct output part = *s->output;
+    part.how = OUTPUT_PRIVATE; /* that of an earlier recording is replaced */
+    snprintf(part.path, sizeof part.path, "%.*s.%05u", OUTPUT_PATH - 32, s->output->path,
+             s->number);
+    return output_put(&part, made);
 }
 
 static void end_part(struct splitting *s)
@@ -95,6 +105,7 @@ static void end_part(struct splitting *s)
     }
     s->writer = NULL;
     s->total += stat(name, &st) ? 0 : (uint64_t)st.st_size;
+    s->failed |= !s->failed && !put_part(s, name);
 }
 
 static void begin_part(struct splitting *s, uint64_t time)
@@ -105,7 +116,6 @@ static void begin_part(struct splitting *s, uint64_t time)
     s->bytes = 0;
     s->since = time;
     part_name(s, name, sizeof name);
-    unlink(name); /* never into somebody's link */
     if (spex_perf_writer_open(name, s->options, &s->writer, &error)) {
         cli_error("%s", error.text);
         s->writer = NULL;
@@ -113,7 +123,7 @@ static void begin_part(struct splitting *s, uint64_t time)
         return;
     }
     for (size_t i = 0; i < s->state_count; i++)
-        output_event(s->writer, &s->state[i]);
+        run_file_event(s->writer, &s->state[i]);
 }
 
 static bool is_over(const struct splitting *s, const struct spex_engine_event *e)
@@ -134,7 +144,7 @@ static void add_aux(struct splitting *s, const struct spex_engine_event *e)
         return;
     s->bytes += e->size;
     if (e->kind == SPEX_ENGINE_LEFT) {
-        output_event(s->writer, e);
+        run_file_event(s->writer, e);
         return;
     }
     uint8_t *bytes = memory_get(e->size + 1, 1);
@@ -163,15 +173,16 @@ static void add(struct splitting *s, const struct spex_engine_event *e)
     s->state = memory_grow(s->state, s->state_count, &s->state_room, sizeof *s->state);
     s->state[s->state_count++] = *e;
     if (s->writer)
-        output_event(s->writer, e);
+        run_file_event(s->writer, e);
 }
 
-unsigned parts_write(const char *path, const char *directory, struct spex_run *run,
+unsigned parts_write(const struct output *output, const char *directory, struct spex_run *run,
                      const struct spex_perf_writer_options *options,
                      const struct parts_limit *limit, uint64_t *bytes)
 {
     struct spex_perf_writer_options fresh = *options;
-    struct splitting s = {.path = path, .options = &fresh, .limit = *limit};
+    struct splitting s = {
+        .output = output, .directory = directory, .options = &fresh, .limit = *limit};
     struct spex_engine_event event;
     struct spex_error error = {0};
     char name[4200];

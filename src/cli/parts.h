@@ -2,6 +2,8 @@
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
 
+#include "output.h"
+
 #include "guest/engine.h"
 
 #include <spex/perfdata.h>
@@ -19,11 +21,11 @@ bool parts_parse(const char *text, struct parts_limit *limit);
  * read alone, since it repeats what earlier parts said. Returns how many, 0 after a message.
  * bytes: of all of them.
  */
-unsigned parts_write(const char *path, const char *directory, struct spex_run *run,
+unsigned parts_write(const struct output *output, const char *directory, struct spex_run *run,
                      const struct spex_perf_writer_options *options,
                      const struct parts_limit *limit, uint64_t *bytes);
 
-/* Writes an event of a run to a file; in output.c. */
-void output_event(struct spex_perf_writer *writer, const struct spex_engine_event *event);
+/* Writes an event of a run to a file; in run_file.c. */
+void run_file_event(struct spex_perf_writer *writer, const struct spex_engine_event *event);
 
 #endif

@@ -2,6 +2,7 @@
 #include "profile.h"
 
 #include "base/memory.h"
+#include "cli/output.h"
 #include "cli/perf_words.h"
 
 #include <spex/wire.h>
@@ -192,15 +193,15 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     return CLI_OK;
 }
 
-int profile_keep_input(const struct profile *p, const char *output)
+int profile_output(const struct profile *p, struct output *output, const char *mode)
 {
-    struct stat in, out;
-    if (!strcmp(output, "-") || stat(output, &out) || !S_ISREG(out.st_mode))
-        return CLI_OK;
-    for (size_t i = 0; p->paths[i]; i++)
-        if (!stat(p->paths[i], &in) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return cli_usage("-o %s would replace the profile itself: name another file", output);
-    return CLI_OK;
+    const char *const named[] = {p->options->kallsyms, p->options->vmlinux};
+    int status = CLI_OK;
+    for (size_t i = 0; p->paths[i] && !status; i++)
+        status = output_from(output, p->paths[i]);
+    for (size_t i = 0; i < 2 && !status; i++)
+        status = named[i] ? output_from(output, named[i]) : CLI_OK;
+    return status ? status : output_mode(output, mode);
 }
 
 struct spex_group *profile_group(struct profile *p, const enum spex_key *keys, size_t key_count,

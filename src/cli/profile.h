@@ -96,8 +96,12 @@ int profile_open_all(struct profile *profile, const struct profile_options *opti
 /* A group of the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,
                                  size_t key_count, unsigned flags);
-/* CLI_USAGE after a message if the output would be written over one of the files that are read. */
-int profile_keep_input(const struct profile *profile, const char *output);
+/*
+ * The output is made from the profile: CLI_USAGE after a message if it would replace what is read,
+ * or if mode (of --mode, or NULL) is none.
+ */
+struct output;
+int profile_output(const struct profile *profile, struct output *output, const char *mode);
 /* One pass; CLI_OK or the exit status. */
 int profile_run(struct profile *profile, struct analysis_sink sink);
 int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);

@@ -1,7 +1,7 @@
 #include "run.h"
 
 #include "locate.h"
-#include "output.h"
+#include "run_file.h"
 #include "table.h"
 
 #include <spex/a64.h>
@@ -282,7 +282,7 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
         status = s == SPEX_IO ? CLI_DATA : CLI_USAGE;
     } else {
         snprintf(run->directory, sizeof run->directory, "%s", spex_engine_directory(run->engine));
-        status = o->keep && !output_begin(run->engine) ? CLI_DATA : start(run);
+        status = o->keep && !run_file_begin(run->engine) ? CLI_DATA : start(run);
     }
     free(environment);
     o->plugin = o->own_qemu = NULL;

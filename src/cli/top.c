@@ -1,7 +1,7 @@
 #include "top.h"
 
 #include "columns.h"
-#include "output.h"
+#include "run_file.h"
 
 #include "base/file.h"
 
@@ -177,15 +177,15 @@ static bool make_view(const char *directory, const char *run)
     struct spex_error error;
     struct spex_run *left;
     struct output output;
-    struct output_result result;
+    struct run_file result;
     snprintf(from, sizeof from, "%s/%.250s", directory, run);
     snprintf(copy, sizeof copy, "%s/copy", directory);
     snprintf(view, sizeof view, "%s/view", directory);
     unlink(view);
     if (!copy_run(from, copy) || spex_run_open(copy, NULL, &left, &error))
         return false;
-    if (!output_open(&output, view, false)) {
-        output_finish(&output, copy, left, &result);
+    if (!output_open(&output, view, OUTPUT_PRIVATE)) {
+        run_file_finish(&output, NULL, copy, left, &result);
         output_close(&output);
     }
     spex_run_close(left);
