@@ -83,7 +83,7 @@ check-faults:
 	@ninja -C $(ASAN) --quiet
 	@mkdir -p $(ASAN)/faults # spex with the sanitizer, beside a plugin that QEMU can load
 	@cp $(ASAN)/spex $(ASAN)/faults/ && ln -sf $(abspath $(BUILD))/libspex-qemu.so $(ASAN)/faults/
-	@SPEX_LONG=1 meson test -C $(ASAN) --no-rebuild --print-errorlogs -t 10 faults
+	@SPEX_LONG=1 meson test -C $(ASAN) --no-rebuild --print-errorlogs -t 10 faults cut
 	@SPEX_LONG=1 SPEX_PROGRAM=$(abspath $(ASAN))/faults/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 outputs
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 killed # under strace leaks cannot be looked for
 

@@ -550,8 +550,9 @@ enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
 
 /*
  * Copies a file that was cut, or whose writer was killed, to an empty file and makes it whole: up
- * to its last whole record, with an index and the features that follow from its records. kept:
- * bytes up to there; lost: bytes after it. SPEX_INVALID: it is not such a file.
+ * to its last whole record, or as much as there is of its last AUX data, with an index and the
+ * features that it still tells. kept: bytes up to there; lost: bytes after it. SPEX_INVALID: it is
+ * not such a file.
  */
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error);

@@ -195,9 +195,10 @@ struct index_entry {
 struct spex_perfdata {
     const uint8_t *data;
     uint64_t size;
-    bool mapped; /* data is our mapping: pages may be given back */
-    bool swap;   /* byte order differs from the host's */
-    bool failed; /* out of memory once: tables are incomplete */
+    bool mapped;       /* data is our mapping: pages may be given back */
+    bool swap;         /* byte order differs from the host's */
+    bool failed;       /* out of memory once: tables are incomplete */
+    uint64_t told_end; /* where the header says that the data ends; 0: it does not say */
     struct spex_perf_info info;
     char *path;
     const struct below *below; /* while it is opened */

@@ -436,6 +436,8 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
     info->data_size = get64(file, p + 48);
     if (size >= FILE_HEADER_SIZE && file->size >= FILE_HEADER_SIZE)
         read_feature_bits(file, p + 72);
+    if (info->data_size && info->data_offset + info->data_size > info->data_offset)
+        file->told_end = info->data_offset + info->data_size;
     read_attrs(file, attrs, attrs_size);
     file->header_attrs = file->attrs.count > 0;
 
@@ -447,6 +449,7 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
             after = file->size;
         info->data_offset = after;
         info->data_size = file->size - after;
+        file->told_end = 0;
         info->complete = false;
         memset(info->features, 0, sizeof info->features);
     } else if (!info->data_size) {
@@ -471,6 +474,7 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
         /* A recorder that died after its last update of the header: more may follow. */
         perfdata_problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
                          "the recording was not ended properly; reading what follows, too");
+        file->told_end = 0;
         info->data_size = file->size - info->data_offset;
         info->complete = false;
     }

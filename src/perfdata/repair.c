@@ -1,4 +1,8 @@
-/* Makes a file whole that ends too early because its writer was killed or the disk was full. */
+/*
+ * Makes a file whole that ends too early because its writer was killed, the disk was full, or it
+ * was not copied to its end. Nothing that a reader makes of the cut file may be lost: what there is
+ * of the last AUXTRACE record's data stays, its size corrected.
+ */
 #include "auxtrace.h"
 #include "file.h"
 
@@ -8,12 +12,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20 };
+enum { BLOCK = 1 << 20, COMPRESSION = 20 };
 
 struct repair {
     int from, to;
-    uint64_t end;                      /* of the last whole record */
-    VEC(uint64_t) index;               /* where AUXTRACE records are */
+    uint64_t end;           /* of what is kept */
+    uint64_t cut, cut_size; /* the AUXTRACE record whose data is cut; what is left of it */
+    bool compressed;        /* there are COMPRESSED records */
+    VEC(uint64_t) index;    /* where AUXTRACE records are */
     uint64_t feature[FEATURE_BITS][2]; /* position and size of the contents of FEATURE records */
     int error;
 };
@@ -61,21 +67,33 @@ static void walk(struct repair *r, uint64_t at, uint64_t size)
         uint32_t type = le32(h);
         if (whole < HEADER_SIZE || whole > size - at)
             return;
+        uint64_t more = 0;
         if (type == AUXTRACE_TYPE) {
-            if (whole < AUXTRACE_SIZE || le64(h + 8) > size - at - whole)
+            if (whole < AUXTRACE_SIZE)
                 return;
+            more = le64(h + 8);
+            if (more > size - at - whole) {
+                if (!(more = size - at - whole))
+                    return;
+                r->cut = at;
+                r->cut_size = more;
+            }
             uint64_t *entry = vec_push(&r->index);
             if (!entry) {
                 r->error = ENOMEM;
                 return;
             }
             *entry = at;
-            whole += le64(h + 8);
+        } else if (type == SPEX_PERF_TRACING_DATA && whole >= HEADER_SIZE + 4) {
+            more = (le32(h + 8) + UINT64_C(7)) & ~UINT64_C(7);
+            if (more > size - at - whole)
+                return;
         } else if (type == SPEX_PERF_FEATURE && whole >= 16 && le64(h + 8) < FEATURE_BITS) {
             r->feature[le64(h + 8)][0] = at + 16;
             r->feature[le64(h + 8)][1] = whole - 16;
         }
-        r->end = at += whole;
+        r->compressed |= type == SPEX_PERF_COMPRESSED || type == SPEX_PERF_COMPRESSED2;
+        r->end = at += whole + more;
     }
 }
 
@@ -93,10 +111,48 @@ static void copy(struct repair *r, uint8_t *block, uint64_t from, uint64_t size,
     }
 }
 
+/*
+ * Takes what the sections after the data say, as far as they are there; false: all are, and the
+ * file is whole.
+ */
+static bool take_sections(struct repair *r, const uint8_t *header, uint64_t table, uint64_t size)
+{
+    uint8_t section[16];
+    bool cut = false;
+    for (unsigned i = 0; i < FEATURE_BITS; i++) {
+        if (!(header[72 + i / 8] >> i % 8 & 1))
+            continue;
+        uint64_t at = 0, bytes = 0;
+        if (table <= size - sizeof section && get(r, section, sizeof section, table)) {
+            at = le64(section);
+            bytes = le64(section + 8);
+        }
+        table += sizeof section;
+        if (at && at <= size && bytes <= size - at) {
+            r->feature[i][0] = at;
+            r->feature[i][1] = bytes;
+        } else {
+            cut = true;
+        }
+    }
+    return cut;
+}
+
+/* What perf has to know to read COMPRESSED records: zstd, and how much one of them may hold. */
+static void put_compression(struct repair *r, uint64_t at)
+{
+    static const uint32_t words[COMPRESSION / 4] = {1, 1, 1, 1, 64 << 20};
+    uint8_t bytes[COMPRESSION];
+    for (unsigned i = 0; i < COMPRESSION / 4; i++)
+        put_le32(bytes + 4 * i, words[i]);
+    put(r, bytes, sizeof bytes, at);
+}
+
 /* Writes what the file says about itself, and the index, which perf needs. */
 static void put_features(struct repair *r, uint8_t *header, uint8_t *block)
 {
-    uint64_t count = 1, table = r->end;
+    bool compression = r->compressed && !r->feature[FEATURE_COMPRESSED][1];
+    uint64_t count = 1 + compression, table = r->end;
     for (unsigned i = 0; i < FEATURE_BITS; i++)
         count += r->feature[i][1] && i != FEATURE_AUXTRACE;
     uint64_t at = table + 16 * count;
@@ -106,6 +162,8 @@ static void put_features(struct repair *r, uint8_t *header, uint8_t *block)
         uint64_t size = r->feature[i][1];
         if (i == FEATURE_AUXTRACE)
             size = 8 + 16 * (uint64_t)r->index.count;
+        else if (i == FEATURE_COMPRESSED && compression)
+            size = COMPRESSION;
         if (!size)
             continue;
         header[72 + i / 8] |= (uint8_t)(1 << i % 8);
@@ -113,7 +171,9 @@ static void put_features(struct repair *r, uint8_t *header, uint8_t *block)
         put_le64(section + 8, size);
         put(r, section, sizeof section, table);
         table += sizeof section;
-        if (i != FEATURE_AUXTRACE) {
+        if (i == FEATURE_COMPRESSED && compression) {
+            put_compression(r, at);
+        } else if (i != FEATURE_AUXTRACE) {
             copy(r, block, r->feature[i][0], size, at);
         } else {
             put_le64(section, r->index.count);
@@ -144,10 +204,16 @@ static enum spex_status repair(struct repair *r, uint8_t *block, uint64_t *kept,
     bool features = false;
     for (unsigned i = 0; i < FEATURE_BITS / 8; i++)
         features |= header[72 + i];
-    if (data && data <= (uint64_t)size - at && features)
+    bool all = data && data <= (uint64_t)size - at;
+    if (all && features && !take_sections(r, header, at + data, (uint64_t)size))
         return error_set(error, SPEX_INVALID, 48, "it is whole: there is nothing to recover");
-    walk(r, at, data && data < (uint64_t)size - at ? at + data : (uint64_t)size);
+    walk(r, at, all && features ? at + data : (uint64_t)size);
     copy(r, block, 0, r->end, 0);
+    if (r->cut) {
+        uint8_t left[8];
+        put_le64(left, r->cut_size);
+        put(r, left, sizeof left, r->cut + 8);
+    }
     put_features(r, header, block);
     put_le64(header + 48, r->end - at);
     put(r, header, sizeof header, 0);

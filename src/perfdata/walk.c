@@ -14,7 +14,10 @@ enum {
     DROP_BEHIND = 8 << 20, /* give pages back in steps of this */
     CHAIN = 4,             /* records in a row that make a place credible */
     TYPE_LAST = 255,       /* no version of perf has record types above this */
+    NO_MISC = 0x0ff8,      /* bits of misc that no type of record has */
 };
+/* Of data that is written at once, which is at most an AUX area. */
+#define AUXTRACE_MOST (UINT64_C(4) << 30)
 
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
 {
@@ -115,7 +118,9 @@ static bool credible(const struct walk *walk, uint64_t position, uint64_t *next)
         return false;
     const uint8_t *bytes = file->data + position;
     uint32_t type = get32(file, bytes);
-    uint16_t size = get16(file, bytes + 6);
+    uint16_t misc = get16(file, bytes + 4), size = get16(file, bytes + 6);
+    if (misc & NO_MISC)
+        return false;
     bool known = (type >= SPEX_PERF_MMAP && type <= SPEX_PERF_AUX_OUTPUT_HW_ID) ||
                  (type >= SPEX_PERF_HEADER_ATTR && type <= SPEX_PERF_COMPRESSED2);
     if (!known || size < least_size(type) || size > walk->end - position)
@@ -171,6 +176,20 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
     return walk->end;
 }
 
+/*
+ * How much follows an AUXTRACE record that says more than there is. Either the file was cut here,
+ * and all is its data, or its size is wrong, and records go on somewhere inside. Sample records
+ * look like perf's often enough (the same bytes at the same distances), so that a search would cut
+ * whole stretches off good data: it is for sizes that cannot be.
+ */
+static uint64_t cut_payload(struct walk *walk, uint64_t start, uint64_t size)
+{
+    uint64_t told = walk->file->told_end;
+    if (told ? told > walk->end && size <= told - start : size <= AUXTRACE_MOST)
+        return walk->end - start;
+    return resynchronize(walk, start, next_indexed(walk, start - 1)) - start;
+}
+
 /* How much of an AUXTRACE's data is present. Sets the position after it. */
 static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 {
@@ -187,9 +206,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
                 "cut there",
                 (unsigned long long)size);
     } else {
-        /* Cut off, or the size is wrong: then records go on somewhere inside. */
-        uint64_t limit = next_indexed(walk, start - 1);
-        raw->payload_size = resynchronize(walk, start, limit) - start;
+        raw->payload_size = cut_payload(walk, start, size);
         if (walk->report)
             perfdata_problem(
                 walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID, raw->offset,

@@ -68,15 +68,19 @@ class _Buffer(ctypes.Structure):
 
 
 def zstd_stream(data, size):
-    """One zstd stream, flushed every size bytes of data, as perf does for every
-    read of its ring buffer."""
+    """One zstd stream, flushed every size bytes of data."""
+    return zstd_flushes([data[i:i + size] for i in range(0, len(data), size)])
+
+
+def zstd_flushes(parts):
+    """One zstd stream, flushed after each part, as perf does for every read of its ring buffer."""
     _zstd.ZSTD_createCCtx.restype = ctypes.c_void_p
     _zstd.ZSTD_compressStream2.restype = ctypes.c_size_t
     context = ctypes.c_void_p(_zstd.ZSTD_createCCtx())
     pieces = []
-    for i in range(0, len(data), size):
-        source = ctypes.create_string_buffer(data[i:i + size], len(data[i:i + size]))
-        room = ctypes.create_string_buffer(2 * size + 1000)
+    for part in parts:
+        source = ctypes.create_string_buffer(part, len(part))
+        room = ctypes.create_string_buffer(2 * len(part) + 1000)
         into = _Buffer(ctypes.addressof(room), len(room), 0)
         out_of = _Buffer(ctypes.addressof(source), len(source), 0)
         _zstd.ZSTD_compressStream2(context, ctypes.byref(into), ctypes.byref(out_of), 1)  # flush
