@@ -1,59 +1,161 @@
 #include "code.h"
 
+#include "module.h"
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/vec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
-enum { SOURCES = 1024, TEXT_MOST = 64 << 20 };
+enum {
+    SOURCES = 1024,
+    SOURCE_MOST = 64 << 20,
+    PROC_MAGIC = 0x9fa0,
+    SYSFS_MAGIC = 0x62656572,
+};
 
 struct sources {
     struct source *list[SOURCES];
+    VEC(const struct source *) read;
+    char **dirs; /* that the user named, with all links resolved */
+    size_t dir_count;
+    char *cwd;
+    bool none;
 };
 
-struct sources *sources_new(void)
+struct sources *sources_new(const struct source_places *places)
 {
-    return memory_get(1, sizeof(struct sources));
+    struct sources *s = memory_get(1, sizeof *s);
+    s->none = places->none;
+    s->dirs = memory_get(places->dir_count + 1, sizeof *s->dirs);
+    for (size_t i = 0; i <= places->dir_count; i++) {
+        const char *dir = i < places->dir_count ? places->dirs[i] : places->symfs;
+        char *real = dir ? realpath(dir, NULL) : NULL;
+        if (real)
+            s->dirs[s->dir_count++] = real;
+    }
+    s->cwd = realpath(".", NULL);
+    return s;
 }
 
-static char *read_text(struct source *s, const char *path)
+/* ---- which files may be read ---- */
+
+/* The part of a path below a directory; NULL if it lies elsewhere. */
+static const char *below(const char *path, const char *dir)
 {
+    size_t n = strlen(dir);
+    while (n && dir[n - 1] == '/')
+        n--;
+    return !strncmp(path, dir, n) && path[n] == '/' ? path + n : NULL;
+}
+
+/* The root of all is nobody's directory of sources. */
+static bool shows(const char *path, const char *dir)
+{
+    const char *rest = dir && strcmp(dir, "/") ? below(path, dir) : NULL;
+    return rest && !strstr(rest, "/.");
+}
+
+static bool allowed(const struct sources *s, const struct spex_module *program, const char *path)
+{
+    static const char *const never[] = {"/proc", "/sys", "/dev", "/etc"};
+    char image[PATH_MAX] = "";
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (below(path, never[i]))
+            return false;
+    for (size_t i = 0; i < s->dir_count; i++)
+        if (below(path, s->dirs[i]))
+            return true;
+    const char *file = program ? program->image.path : NULL;
+    if (file && realpath(file, image))
+        *strrchr(image, '/') = 0;
+    return shows(path, s->cwd) || shows(path, image);
+}
+
+/* Judges the file that is open: between a look at a name and opening it the name may change. */
+static bool may_read(const struct sources *s, const struct spex_module *program, int fd,
+                     char path[PATH_MAX])
+{
+    char link[64];
+    struct statfs system;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = 0;
+    return n > 0 && n < PATH_MAX - 1 && !fstatfs(fd, &system) && system.f_type != PROC_MAGIC &&
+           system.f_type != SYSFS_MAGIC && allowed(s, program, path);
+}
+
+static bool read_text(struct sources *sources, struct source *s, const char *path)
+{
+    char real[PATH_MAX];
     size_t size;
-    char *text = file_read_named(path, TEXT_MOST, FILE_ANY_OWNER, &size);
-    if (!text && errno != ENOENT && errno != ENOTDIR)
-        s->error = errno;
-    return text;
+    int fd = file_open_named(path, SOURCE_MOST, FILE_ANY_OWNER);
+    if (fd >= 0 && !may_read(sources, s->program, fd, real)) {
+        close(fd);
+        s->outside = true;
+        return false;
+    }
+    s->text = file_read_all(fd, SOURCE_MOST, &size);
+    if (!s->text) {
+        s->error = errno == ENOENT || errno == ENOTDIR ? s->error : errno;
+        return false;
+    }
+    s->real = memory_copy(real);
+    const struct source **slot = memory_checked(vec_push(&sources->read));
+    *slot = s;
+    return true;
 }
 
-struct source *sources_get(struct sources *sources, const struct spex_line *line, const char *symfs)
+/* ---- looking ---- */
+
+/* Below a directory: the whole path, then with fewer and fewer of its directories. */
+static bool look_below(struct sources *sources, struct source *s, const char *dir, const char *path)
+{
+    char name[2 * PATH_MAX];
+    for (const char *rest = path; rest; rest = strchr(rest + 1, '/')) {
+        snprintf(name, sizeof name, "%s/%s", dir, rest + (*rest == '/'));
+        if (read_text(sources, s, name))
+            return true;
+    }
+    return false;
+}
+
+static void find_text(struct sources *sources, struct source *s, const struct spex_line *line)
+{
+    char path[PATH_MAX];
+    const char *dir = line->file[0] != '/' && line->dir ? line->dir : "";
+    const char *slash = strrchr(line->file, '/');
+    snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", line->file);
+    for (size_t i = 0; i < sources->dir_count; i++)
+        if (look_below(sources, s, sources->dirs[i], path))
+            return;
+    if (!read_text(sources, s, path))
+        read_text(sources, s, slash ? slash + 1 : line->file);
+}
+
+struct source *sources_get(struct sources *sources, const struct spex_line *line,
+                           const struct spex_module *program)
 {
     struct source **place =
         &sources->list[hash_bytes(hash_seed(), line->file, strlen(line->file)) % SOURCES];
     for (struct source *s = *place; s; s = s->next)
-        if (!strcmp(s->path, line->file))
+        if (s->program == program && !strcmp(s->path, line->file))
             return s;
     struct source *s = memory_get(1, sizeof *s);
-    char path[4096];
     s->path = memory_copy(line->file);
+    s->program = program;
     s->next = *place;
     *place = s;
-    const char *dir = line->file[0] != '/' && line->dir ? line->dir : "";
-    if (symfs) {
-        snprintf(path, sizeof path, "%s%s%s%s", symfs, dir, *dir ? "/" : "", line->file);
-        s->text = read_text(s, path);
-    }
-    if (!s->text) {
-        snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", line->file);
-        s->text = read_text(s, path);
-    }
-    if (!s->text) {
-        const char *slash = strrchr(line->file, '/');
-        s->text = read_text(s, slash ? slash + 1 : line->file);
-    }
+    if (!sources->none)
+        find_text(sources, s, line);
     for (char *p = s->text; p && *p;) {
         s->lines = memory_grow(s->lines, s->count, &s->capacity, sizeof *s->lines);
         s->lines[s->count++] = p;
@@ -64,16 +166,38 @@ struct source *sources_get(struct sources *sources, const struct spex_line *line
     return s;
 }
 
+const char *source_problem(const struct source *s)
+{
+    return s->text      ? NULL
+           : s->error   ? strerror(s->error)
+           : s->outside ? "not shown: it lies neither below the current directory nor below the "
+                          "program's; --source-dir DIR names where sources are"
+                        : NULL;
+}
+
+const struct source *sources_read(const struct sources *sources, size_t index)
+{
+    return index < sources->read.count ? sources->read.items[index] : NULL;
+}
+
 void sources_free(struct sources *sources)
 {
     for (size_t i = 0; sources && i < SOURCES; i++)
         for (struct source *s = sources->list[i], *next; s; s = next) {
             next = s->next;
             free(s->path);
+            free(s->real);
             free(s->text);
             free(s->lines);
             free(s);
         }
+    for (size_t i = 0; sources && i < sources->dir_count; i++)
+        free(sources->dirs[i]);
+    if (sources) {
+        vec_free(&sources->read);
+        free(sources->dirs);
+        free(sources->cwd);
+    }
     free(sources);
 }
 

@@ -4,23 +4,47 @@
 
 #include <spex/symbols.h>
 
-/* A source file that debug information names; looked for once. */
+/*
+ * Sources, which debug information names. What it says grants nothing: who made the profile or the
+ * program may have written the name of any file into it. A file is read only if it is a regular
+ * one that lies, all links resolved, below the working directory, the directory of the program's
+ * file, or one that the user named; there nothing hidden (.ssh, .env), but below what the user
+ * named; and never anything of /proc, /sys, /dev and /etc.
+ */
+struct source_places {
+    const char *symfs;       /* may be NULL */
+    const char *const *dirs; /* of --source-dir */
+    size_t dir_count;
+    bool none; /* no source at all */
+};
+
+/* A source file; looked for once. */
 struct source {
-    char *path; /* as the debug information names it */
+    char *path;                        /* as the debug information names it */
+    const struct spex_module *program; /* that names it */
+    char *real; /* of the file that was read, all links resolved; NULL: none was */
     char *text; /* NULL: not found; its lines end with 0 */
     char **lines;
     size_t count, capacity;
     int error;     /* errno where the file is there and cannot be read */
-    bool reported; /* for the caller: the error was shown */
+    bool outside;  /* it is there, and lies elsewhere */
+    bool reported; /* for the caller: the reason was shown */
     struct source *next;
 };
 
 struct sources;
-struct sources *sources_new(void); /* of base/memory.h */
+struct sources *sources_new(const struct source_places *places); /* of base/memory.h */
 void sources_free(struct sources *sources);
-/* Looks below symfs if that is not NULL, at the path itself, and in the working directory. */
+/*
+ * Looks below the directories that the user named, at the path itself, and in the working
+ * directory.
+ */
 struct source *sources_get(struct sources *sources, const struct spex_line *line,
-                           const char *symfs);
+                           const struct spex_module *program);
+/* Why a file that is there has no text, NULL otherwise. */
+const char *source_problem(const struct source *source);
+/* The files that were read, by number; NULL after the last. */
+const struct source *sources_read(const struct sources *sources, size_t index);
 
 /* Where a direct branch goes: B, BL, B.cond, CBZ, TBZ (DDI 0487 C4.1). */
 bool code_branch_target(uint32_t word, uint64_t address, uint64_t *target);

@@ -18,7 +18,7 @@
 
 struct annotate_options {
     struct profile_options profile;
-    bool no_source, exact;
+    bool exact;
 };
 
 /* ---- samples ---- */
@@ -303,7 +303,7 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
     bool timed = spex_row_time(spex_group_total(a->groups[GROUP])) > 0;
     const struct listing_of of = {a->symbol, a->groups[GROUP], o->exact, a->exact.items,
                                   a->exact.count};
-    struct table *table = listing_function(p, &of, d, !o->no_source), *hot = NULL;
+    struct table *table = listing_function(p, &of, d, !o->profile.no_source), *hot = NULL;
     hide_unknown(p, table, timed);
     if (whole->lines) {
         hot = listing_hot(p, whole->lines);
@@ -390,8 +390,7 @@ static int run_annotate(void *options, int argc, char **argv)
 static const struct cli_option annotate_options[] = {
     PROFILE_INPUT_OPTIONS(struct annotate_options),
     CLI_THREADS(struct annotate_options, profile.threads),
-    {"no-source", 0, CLI_FLAG, offsetof(struct annotate_options, no_source), NULL,
-     "instructions only, without source lines", NULL, NULL},
+    PROFILE_TEXT_OPTIONS(struct annotate_options),
     {"exact", 0, CLI_FLAG, offsetof(struct annotate_options, exact), NULL,
      "also what spex record --truth counted: executions, cycles, misses, mispredicts", NULL, NULL},
     PROFILE_FIELDS(struct annotate_options),
@@ -412,8 +411,10 @@ const struct cli_command cli_annotate = {
                "most time. 'wait' is how long an instruction waited for its operands, 'waits for' "
                "the instruction that makes them, where its block shows it: that one is to blame. "
                "Instructions come from the newest "
-               "libLLVM that is installed, else from objdump. Sources are looked for where the "
-               "debug information says, below --symfs, and in the current directory.",
+               "libLLVM that is installed, else from objdump. Sources are looked for below "
+               "--source-dir and --symfs, where the debug information says, and in the current "
+               "directory; they are shown only if they lie below one of these, the current "
+               "directory or the program's.",
     .options = annotate_options,
     .size = sizeof(struct annotate_options),
     .run = run_annotate,

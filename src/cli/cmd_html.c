@@ -15,6 +15,7 @@ struct html_options {
 };
 
 enum {
+    SOURCES_TOLD = 5,
     PAGE_MOST = 3000000,
     PAGE_CODE = 160 << 10
 }; /* bytes of a page; the part of them that is not data */
@@ -51,10 +52,27 @@ static void write_about(struct profile *p, struct json *json)
     JSON_MEMBER(json, "machine", string, info->cpudesc);
 }
 
-static int write_profile(struct profile *p, const struct html_options *o, size_t most,
-                         struct json *json)
+/* Whoever gets the page gets these. */
+static int tell_sources(const struct report *report, struct output *output)
 {
-    struct report_options options = {.symfs = o->profile.symfs,
+    const char *file;
+    size_t count = 0;
+    int status = CLI_OK;
+    for (; (file = report_source(report, count)) && !status; count++)
+        status = output_from(output, file);
+    for (size_t i = 0; i < count && i < SOURCES_TOLD && !status; i++)
+        cli_note("the page holds source of %s%s", report_source(report, i),
+                 i ? "" : "; --no-source leaves source out");
+    if (count > SOURCES_TOLD && !status)
+        cli_note("and of %zu more files, which the page lists", count - SOURCES_TOLD);
+    return status;
+}
+
+static int write_profile(struct profile *p, const struct html_options *o, size_t most,
+                         struct output *output, struct json *json)
+{
+    const struct source_places places = profile_sources(&o->profile);
+    struct report_options options = {.sources = &places,
                                      .most = most,
                                      .threads = cli_threads(o->profile.threads),
                                      .filtered = p->filter_count > 0};
@@ -68,8 +86,9 @@ static int write_profile(struct profile *p, const struct html_options *o, size_t
     write_about(p, json);
     report_write(report, json);
     json_end(json);
+    int status = tell_sources(report, output);
     report_free(report);
-    return CLI_OK;
+    return status;
 }
 
 struct page {
@@ -137,7 +156,7 @@ static int run_html(void *options, int argc, char **argv)
         if (!one && (one = profile_output(&p, &output, o->mode))) {
             profile_close(&p);
         } else if (!one) {
-            one = write_profile(&p, o, (PAGE_MOST - PAGE_CODE) / count, &json);
+            one = write_profile(&p, o, (PAGE_MOST - PAGE_CODE) / count, &output, &json);
             p.status = one;
             if (profile_close(&p))
                 status = CLI_DATA;
@@ -168,6 +187,7 @@ static const struct cli_option html_options[] = {
 #include "filter_options.def"
     PROFILE_REPLAY(struct html_options),
     PROFILE_SYMBOL_OPTIONS(struct html_options),
+    PROFILE_TEXT_OPTIONS(struct html_options),
     CLI_THREADS(struct html_options, profile.threads),
     {0},
 };

@@ -231,10 +231,10 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
         out_char(&inlined, 0);
         if (is_text && l->with_source && known &&
             (!l->last.file || strcmp(l->last.file, line.file) || l->last.line != line.line)) {
-            struct source *s = sources_get(l->sources, &line, p->options->symfs);
+            struct source *s = sources_get(l->sources, &line, symbol->module);
             const char *slash = strrchr(line.file, '/');
-            if (s->error && !s->reported)
-                cli_error("%s: %s", s->path, strerror(s->error));
+            if (source_problem(s) && !s->reported)
+                cli_error("%s: %s", s->path, source_problem(s));
             s->reported = true;
             const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
@@ -283,7 +283,8 @@ struct table *listing_function(struct profile *p, const struct listing_of *a,
     l->disassembler = d;
     l->with_source = with_source;
     l->table = table;
-    l->sources = sources_new();
+    struct source_places places = profile_sources(p->options);
+    l->sources = sources_new(&places);
     l->sample = samples;
     /* The size may be wrong: where there is no code, go on with the piece of the next sample. */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
@@ -337,7 +338,7 @@ static void fill_source(struct profile *p, struct table *table, struct sources *
     struct spex_line first;
     if (spex_module_line(symbol->module, symbol->start, &first))
         line.dir = first.dir;
-    struct source *s = sources_get(sources, &line, p->options->symfs);
+    struct source *s = sources_get(sources, &line, symbol->module);
     if (s->text && line.line && line.line <= s->count)
         table_set_text(table, "source",
                        s->lines[line.line - 1] + strspn(s->lines[line.line - 1], " \t"));
@@ -346,7 +347,8 @@ static void fill_source(struct profile *p, struct table *table, struct sources *
 struct table *listing_hot(struct profile *p, const struct spex_group *lines)
 {
     struct table *table = table_new(hot_columns());
-    struct sources *sources = sources_new();
+    struct source_places places = profile_sources(p->options);
+    struct sources *sources = sources_new(&places);
     const struct spex_stats *all = &spex_group_total(lines)->stats;
     bool text = p->options->format == TABLE_AS_TEXT;
     for (size_t i = 0; i < spex_group_count(lines) && i < HOT_LINES; i++) {

@@ -193,6 +193,14 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     return CLI_OK;
 }
 
+struct source_places profile_sources(const struct profile_options *options)
+{
+    return (struct source_places){.symfs = options->symfs,
+                                  .dirs = options->source_dirs.items,
+                                  .dir_count = options->source_dirs.count,
+                                  .none = options->no_source};
+}
+
 int profile_output(const struct profile *p, struct output *output, const char *mode)
 {
     const char *const named[] = {p->options->kallsyms, p->options->vmlinux};

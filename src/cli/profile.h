@@ -6,6 +6,7 @@
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
 
+#include "analysis/code.h"
 #include "analysis/internal.h"
 
 #include "cli/cli.h"
@@ -18,7 +19,8 @@ struct profile_options {
 #define FILTER(option, member, kind, value, help) const char *member;
 #include "analysis/filters.def"
     } filter;
-    bool raw, no_demangle, no_replay;
+    struct cli_list source_dirs;
+    bool raw, no_demangle, no_replay, no_source;
     uint64_t midr, max_memory, threads;
     int format;
     const char *percent_limit, *sort;
@@ -54,6 +56,11 @@ struct profile_options {
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \
      "tell whose time it is by latencies alone, not by replaying the program (docs/time.md)",  \
      NULL, NULL}
+#define PROFILE_TEXT_OPTIONS(type)                                                             \
+    {"source-dir", 0, CLI_LIST, PROFILE_AT(type, source_dirs), "DIR",                          \
+     "source files may also be read below this directory", NULL, NULL},                       \
+    {"no-source", 0, CLI_FLAG, PROFILE_AT(type, no_source), NULL,                              \
+     "instructions only, without source lines", NULL, NULL}
 #define PROFILE_FIELDS(type)                                                                   \
     {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL}
@@ -102,6 +109,8 @@ struct spex_group *profile_group(struct profile *profile, const enum spex_key *k
  */
 struct output;
 int profile_output(const struct profile *profile, struct output *output, const char *mode);
+/* Where its source files may come from. */
+struct source_places profile_sources(const struct profile_options *options);
 /* One pass; CLI_OK or the exit status. */
 int profile_run(struct profile *profile, struct analysis_sink sink);
 int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);

@@ -122,7 +122,7 @@ static void write_source(struct listing *l, struct json *json)
     enum { BEFORE = 3, AFTER = 3, MOST = 400 };
     if (!l->source.file)
         return;
-    const struct source *s = sources_get(l->report->sources, &l->source, l->report->options.symfs);
+    const struct source *s = sources_get(l->report->sources, &l->source, l->symbol->module);
     unsigned first = l->first_line > BEFORE ? l->first_line - BEFORE : 1;
     JSON_MEMBER(json, "file", string, l->source.file);
     if (!s->text)
@@ -161,6 +161,11 @@ void code_write(struct report *r, const struct limits *limits, struct json *json
         write_instructions(&l, limits->instructions, json);
         json_end(json);
     }
+    json_end(json);
+    json_name(json, "source_files");
+    json_array(json);
+    for (size_t i = 0; report_source(r, i); i++)
+        json_string(json, report_source(r, i));
     json_end(json);
     JSON_MEMBER(json, "disassembler", string, spex_disassembler_name(r->disassembler));
     free(all);

@@ -344,13 +344,19 @@ enum spex_status report_new(struct spex_analysis *analysis, const struct report_
     struct report *r = memory_get(1, sizeof *r);
     r->analysis = analysis;
     r->options = *options;
-    r->sources = sources_new();
+    r->sources = sources_new(options->sources);
     enum spex_status status = count_all(r, error);
     if (status)
         report_free(r);
     else
         *report = r;
     return status;
+}
+
+const char *report_source(const struct report *r, size_t index)
+{
+    const struct source *s = sources_read(r->sources, index);
+    return s ? s->real : NULL;
 }
 
 void report_free(struct report *r)

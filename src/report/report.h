@@ -11,13 +11,14 @@
 #include <spex/analysis.h>
 
 struct report_options {
-    const char *symfs; /* where source files are looked for first; may be NULL */
-    size_t most;       /* bytes that the data may take */
-    unsigned threads;  /* that order and write the tables; 0 is 1 */
-    bool filtered;     /* the analysis has filters: its samples may be of any part of the time */
+    const struct source_places *sources; /* where source files may come from */
+    size_t most;                         /* bytes that the data may take */
+    unsigned threads;                    /* that order and write the tables; 0 is 1 */
+    bool filtered; /* the analysis has filters: its samples may be of any part of the time */
 };
 
 struct report;
+struct source_places; /* of analysis/code.h */
 
 /*
  * One pass counts; a second looks at the records of a few cache lines only. The analysis must want
@@ -28,6 +29,9 @@ enum spex_status report_new(struct spex_analysis *analysis, const struct report_
 void report_free(struct report *report);
 /* Members of an object of JSON, within the bytes that the options allow. */
 void report_write(struct report *report, struct json *json);
+
+/* The source files whose text was written, by number; NULL after the last. */
+const char *report_source(const struct report *report, size_t index);
 
 /* A page around the data, which is JSON. title is any text. */
 void report_page(struct out *out, const char *title, const char *data, size_t size);

@@ -45,7 +45,7 @@ function head() {
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
             fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
-            fact("only operations with", s.filters)));
+            fact("only operations with", s.filters), fact("source in this page", p.source_files.length ? h("details", {}, h("summary", {}, `of ${count(p.source_files.length)} file${p.source_files.length === 1 ? "" : "s"}`), h("ul", {}, p.source_files.map(f => h("li", {}, h("code", {}, f))))) : "none")));
 }
 
 /** The answer in one line: which function has most, how much of it, and where its data comes from. */
