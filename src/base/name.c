@@ -110,13 +110,26 @@ void out_line(struct out *out, const char *format, ...)
     out_char(out, '\n');
 }
 
+/* What a spreadsheet would take for a formula; a number is none. */
+static bool is_formula(const char *text)
+{
+    char first = *text;
+    if (first == '=' || first == '@')
+        return true;
+    return (first == '+' || first == '-') && text[1] &&
+           text[1 + strspn(text + 1, "0123456789.eE+-")] != 0;
+}
+
 void out_name_csv(struct out *out, const char *text)
 {
+    const char *mark = is_formula(text) ? "'" : ""; /* as spreadsheets mark text */
     if (!strpbrk(text, ",\"")) {
+        out_text(out, mark);
         out_name(out, text);
         return;
     }
     out_char(out, '"');
+    out_text(out, mark);
     for (;;) {
         size_t n = strcspn(text, "\"");
         out_name_bytes(out, text, n);

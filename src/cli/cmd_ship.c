@@ -224,7 +224,7 @@ static bool ship_file(struct ship *s, struct spool_file *file)
         s->bytes += file->size;
         s->last = time(NULL);
         tell_lines(reason);
-        spool_remove(&s->spool, file->name);
+        spool_remove(&s->spool, file);
         return true;
     }
     if (result == FLEET_NO_SERVER) {
@@ -236,8 +236,7 @@ static bool ship_file(struct ship *s, struct spool_file *file)
         if (++file->tries < TRIES)
             return true;
     }
-    s->aside +=
-        spool_set_aside(&s->spool, file->name, reason[0] ? reason : "no reason was given\n");
+    s->aside += spool_set_aside(&s->spool, file, reason[0] ? reason : "no reason was given\n");
     return true;
 }
 

@@ -53,24 +53,42 @@ static void tell_waiting(void *context, const char *why, unsigned ms)
     cli_note("%s; trying again in %.1f s", why, ms / 1000.0);
 }
 
+/* Encrypted, or not on any network. */
+static bool is_private(const char *url)
+{
+    if (!strncmp(url, "https://", 8))
+        return true;
+    const char *host = url + strcspn(url, "/");
+    host += strspn(host, "/");
+    size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+    return (n == 9 && !strncmp(host, "localhost", n)) || (n == 5 && !strncmp(host, "[::1]", n)) ||
+           (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == n);
+}
+
 int fleet_connect(const struct fleet_options *o, bool waiting, struct clickhouse **server)
 {
     struct credentials c = {.user = getenv("SPEX_CLICKHOUSE_USER"),
                             .password = getenv("SPEX_CLICKHOUSE_PASSWORD")};
+    static bool told;
     struct spex_error error;
     int status = CLI_OK;
     if (!o->url)
         return cli_usage("--url URL is missing: ClickHouse's HTTP interface, http://HOST:8123");
     if (o->credentials)
         status = read_credentials(o->credentials, &c);
-    struct clickhouse_options options = {.url = o->url,
-                                         .database = o->database,
-                                         .user = c.user,
-                                         .password = c.password,
-                                         .ca = o->ca,
-                                         .retry = o->retry > UINT32_MAX / 1000 ? UINT32_MAX / 1000
-                                                                               : (unsigned)o->retry,
-                                         .waiting = waiting ? tell_waiting : NULL};
+    struct clickhouse_options options = {
+        .url = o->url,
+        .database = o->database,
+        .user = c.user,
+        .password = c.password,
+        .ca = o->ca,
+        .retry = o->retry > UINT32_MAX / 1000 ? UINT32_MAX / 1000 : (unsigned)o->retry,
+        .patience = o->patience > 86400 ? 86400 : (unsigned)o->patience,
+        .waiting = waiting ? tell_waiting : NULL};
+    if (!status && c.password && !is_private(o->url) && !told) {
+        cli_note("the password goes to %s unencrypted: use https://", o->url);
+        told = true;
+    }
     if (!status) {
         enum spex_status made = clickhouse_new(&options, server, &error);
         if (made == SPEX_RANGE)

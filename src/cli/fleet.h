@@ -9,7 +9,7 @@
 
 struct fleet_options {
     const char *url, *database, *credentials, *ca;
-    uint64_t retry;
+    uint64_t retry, patience;
 };
 
 #define FLEET_AT(type, field) offsetof(type, fleet.field)
@@ -25,7 +25,9 @@ struct fleet_options {
     {"ca", 0, CLI_STRING, FLEET_AT(type, ca), "FILE",                                          \
      "certificates to trust instead of the system's, for https", NULL, NULL},                  \
     {"retry", 0, CLI_NUMBER, FLEET_AT(type, retry), "SECONDS",                                 \
-     "how long to try again while the server is away or full", "60", NULL}
+     "how long to try again while the server is away or full", "60", NULL},                    \
+    {"patience", 0, CLI_NUMBER, FLEET_AT(type, patience), "SECONDS",                           \
+     "how long the server may be all but silent before a request is given up", "300", NULL}
 /* clang-format on */
 
 /* CLI_OK, or the exit status after a message. waiting: says on stderr what is waited for. */

@@ -3,15 +3,19 @@
 #include "cli/output.h"
 #include "cli/rows.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WHERE "{where}"
 
 struct asked {
-    struct out answer;
+    struct out answer; /* of a temporary file: it may be of any size */
     enum table_format format;
 };
 
@@ -37,36 +41,71 @@ static const char **read_line(char **at, const char **cells, size_t *capacity, s
     return cells;
 }
 
-/* Names, types, then rows. */
-static bool print(void *context, int fd)
+/* The next line and its cells; false at the end, and after a message if the answer ends in it. */
+static bool next_row(FILE *in, char **line, const char ***cells, size_t *capacity, size_t *count,
+                     bool *whole)
 {
-    struct asked *asked = context;
+    size_t room = 0;
+    free(*line);
+    *line = NULL;
+    ssize_t n = getline(line, &room, in);
+    if (n <= 0) {
+        *whole &= feof(in) && !ferror(in);
+        return false;
+    }
+    *whole &= (*line)[n - 1] == '\n';
+    char *at = *line;
+    *cells = read_line(&at, *cells, capacity, count);
+    return *whole;
+}
+
+/* Names, types, then rows. */
+static bool print_rows(const struct asked *asked, FILE *in, struct out *out)
+{
     const char **names = NULL, **cells = NULL;
-    size_t capacity = 0, cell_capacity = 0, count, n;
-    char *at = asked->answer.data;
+    char *name_line = NULL, *line = NULL;
+    size_t capacity = 0, cell_capacity = 0, count = 0, n = 0;
+    bool whole = true;
     struct rows rows;
-    struct out out;
-    out_init(&out, fd);
-    rows_init(&rows, &out, asked->format);
-    names = read_line(&at, names, &capacity, &count);
-    cells = read_line(&at, cells, &cell_capacity, &n);
+    rows_init(&rows, out, asked->format);
+    next_row(in, &name_line, &names, &capacity, &count, &whole);
+    next_row(in, &line, &cells, &cell_capacity, &n, &whole);
     enum query_kind *kinds = memory_get(count + 1, sizeof *kinds);
     for (size_t i = 0; i < n && i < count; i++)
         kinds[i] = cells[i] ? kind_of(cells[i]) : QUERY_TEXT;
+    whole &= n == count;
     rows_begin(&rows, names, kinds, count);
-    while (*at) {
-        cells = read_line(&at, cells, &cell_capacity, &n);
-        if (n == count)
+    while (whole && next_row(in, &line, &cells, &cell_capacity, &n, &whole)) {
+        whole = n == count;
+        if (whole)
             rows_put(&rows, cells);
     }
     rows_end(&rows);
     free(kinds);
     free(names);
     free(cells);
+    free(line);
+    free(name_line);
+    return whole;
+}
+
+static bool print(void *context, int fd)
+{
+    struct asked *asked = context;
+    struct out out;
+    FILE *in = fdopen(dup(asked->answer.fd), "r");
+    out_init(&out, fd);
+    if (in)
+        rewind(in);
+    bool whole = in && print_rows(asked, in, &out);
     int error = out_fini(&out);
-    if (error)
+    if (in)
+        fclose(in);
+    if (!whole)
+        cli_error("the server's answer ends early, or is none: what is printed is not all");
+    else if (error)
         cli_error("cannot write: %s", strerror(error));
-    return !error;
+    return whole && !error;
 }
 
 /* The statement with {where} filled in and the format of the answer. */
@@ -107,8 +146,14 @@ int fleet_query(const struct fleet_options *fleet, const char *sql, const char *
     char *partial = NULL;
     if (format > TABLE_AS_CSV)
         return cli_usage("--format: a server's answer can be text, json or csv");
+    int file = file_temporary();
+    if (file < 0) {
+        cli_error("no temporary file: %s; set TMPDIR to a place that can be written",
+                  strerror(errno));
+        return CLI_DATA;
+    }
     out_init(&statement, -1);
-    out_init(&asked.answer, -1);
+    out_init(&asked.answer, file);
     int status = put_statement(&statement, sql, hosts, last);
     if (!status)
         status = fleet_connect(fleet, true, &server);
@@ -125,5 +170,6 @@ int fleet_query(const struct fleet_options *fleet, const char *sql, const char *
     free(partial);
     out_fini(&statement);
     out_fini(&asked.answer);
+    close(file);
     return status;
 }

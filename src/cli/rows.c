@@ -83,12 +83,14 @@ static void put_text(struct rows *r, const char *const *cells)
 
 /* ---- CSV and JSON ---- */
 
-static void put_csv(struct rows *r, const char *const *cells)
+static void put_csv(struct rows *r, const char *const *cells, bool header)
 {
     for (size_t i = 0; i < r->count; i++) {
         if (i)
             out_char(r->out, ',');
-        if (cells[i])
+        if (cells[i] && !header && r->kinds[i] == QUERY_NUMBER)
+            out_bytes(r->out, cells[i], strlen(cells[i]));
+        else if (cells[i])
             out_name_csv(r->out, cells[i]);
     }
     out_char(r->out, '\n');
@@ -128,7 +130,7 @@ void rows_begin(void *user, const char *const *names, const enum query_kind *kin
     if (r->format == TABLE_AS_TEXT)
         r->held = memory_get(HELD * count + 1, sizeof *r->held);
     if (r->format == TABLE_AS_CSV)
-        put_csv(r, (const char *const *)r->names);
+        put_csv(r, (const char *const *)r->names, true);
 }
 
 void rows_put(void *user, const char *const *cells)
@@ -138,7 +140,7 @@ void rows_put(void *user, const char *const *cells)
     if (r->format == TABLE_AS_TEXT)
         put_text(r, cells);
     else if (r->format == TABLE_AS_CSV)
-        put_csv(r, cells);
+        put_csv(r, cells, false);
     else
         put_json(r, cells);
 }

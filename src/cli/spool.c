@@ -15,10 +15,30 @@
 
 #define ASIDE "aside"
 #define LOCK ".spex-ship.lock"
+#define TAKEN ".spex-ship.taken" /* hidden: not listed, and not sent again */
 
 enum {
     OLD_ENOUGH = 5
 }; /* seconds to wait where we cannot find out whether a file is being written */
+
+static bool is_file(int directory, const char *name, const struct spool_file *file)
+{
+    struct stat st;
+    return !fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == file->inode &&
+           st.st_dev == file->device;
+}
+
+/* Gives a file that was taken by mistake its name back, or another one if that is in use again. */
+static void give_back(int directory, const char *name)
+{
+    char other[NAME_MAX + 1];
+    if (!linkat(directory, TAKEN, directory, name, 0)) {
+        unlinkat(directory, TAKEN, 0);
+        return;
+    }
+    snprintf(other, sizeof other, "%.*s.%lx", NAME_MAX - 24, name, (unsigned long)time(NULL));
+    renameat(directory, TAKEN, directory, other);
+}
 
 int spool_open(struct spool *s, const char *path)
 {
@@ -37,6 +57,7 @@ int spool_open(struct spool *s, const char *path)
         spool_close(s);
         return CLI_DATA;
     }
+    give_back(s->directory, "recovered"); /* of a ship that was killed */
     return CLI_OK;
 }
 
@@ -100,6 +121,8 @@ static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
             continue;
         files = memory_grow(files, *count, &capacity, sizeof *files);
         files[(*count)++] = (struct spool_file){.name = memory_copy(entry->d_name),
+                                                .device = st.st_dev,
+                                                .inode = st.st_ino,
                                                 .size = (uint64_t)st.st_size,
                                                 .written = st.st_mtim,
                                                 .finished = is_finished(fd, entry->d_name, &st)};
@@ -124,25 +147,43 @@ void spool_scan(struct spool *s)
     s->files = list(open_below(s, "."), &s->count, &s->bytes);
     for (size_t i = 0; i < s->count; i++)
         for (size_t k = 0; k < count; k++)
-            if (!strcmp(s->files[i].name, before[k].name))
+            if (!strcmp(s->files[i].name, before[k].name) && s->files[i].inode == before[k].inode)
                 s->files[i].tries = before[k].tries;
     clear(before, count);
     struct spool_file *aside = list(open_below(s, ASIDE), &aside_count, &s->bytes);
     clear(aside, aside_count);
 }
 
-bool spool_remove(struct spool *s, const char *name)
+/*
+ * Takes a file out of its directory, under a name that nobody else uses. False if it is not there
+ * any more, though another one may have its name: between a look at a name and removing it a
+ * recorder may put the next profile there.
+ */
+static bool take(int directory, const struct spool_file *file)
 {
-    if (!unlinkat(s->directory, name, 0) || errno == ENOENT)
+    if (!is_file(directory, file->name, file) || renameat(directory, file->name, directory, TAKEN))
+        return false;
+    if (is_file(directory, TAKEN, file))
         return true;
-    cli_error("cannot remove %s/%s: %s", s->path, name, strerror(errno));
+    give_back(directory, file->name);
     return false;
+}
+
+void spool_remove(struct spool *s, const struct spool_file *file)
+{
+    if (!take(s->directory, file)) {
+        if (!faccessat(s->directory, file->name, F_OK, AT_SYMLINK_NOFOLLOW))
+            cli_note("%s/%s is another file by now, and stays", s->path, file->name);
+    } else if (unlinkat(s->directory, TAKEN, 0)) {
+        cli_error("cannot remove %s/%s: %s", s->path, file->name, strerror(errno));
+        give_back(s->directory, file->name);
+    }
 }
 
 static void drop(struct spool *s, int directory, const struct spool_file *file,
                  struct spool_dropped *dropped)
 {
-    if (unlinkat(directory, file->name, 0))
+    if (!take(directory, file) || unlinkat(directory, TAKEN, 0))
         return;
     cli_note("%s is dropped, the spool is full: %s/%s",
              directory == s->directory ? "a profile" : "a file that was set aside", s->path,
@@ -174,13 +215,17 @@ struct spool_dropped spool_bound(struct spool *s, uint64_t limit)
     return dropped;
 }
 
-bool spool_set_aside(struct spool *s, const char *name, const char *reason)
+bool spool_set_aside(struct spool *s, const struct spool_file *file, const char *reason)
 {
+    const char *name = file->name;
     char to[NAME_MAX + 16];
     mkdirat(s->directory, ASIDE, 0700);
     snprintf(to, sizeof to, ASIDE "/%s", name);
-    if (renameat(s->directory, name, s->directory, to)) {
+    if (!take(s->directory, file))
+        return false;
+    if (renameat(s->directory, TAKEN, s->directory, to)) {
         cli_error("cannot set %s/%s aside: %s", s->path, name, strerror(errno));
+        give_back(s->directory, name);
         return false;
     }
     snprintf(to, sizeof to, ASIDE "/%.*s.reason", NAME_MAX - 7, name);

@@ -8,10 +8,13 @@
 
 #include "cli.h"
 
+#include <sys/types.h>
 #include <time.h>
 
 struct spool_file {
     char *name;
+    dev_t device;
+    ino_t inode; /* of the file that had the name when the directory was read */
     uint64_t size;
     struct timespec written;
     bool finished;  /* nobody has it open for writing */
@@ -39,8 +42,14 @@ struct spool_dropped {
 };
 struct spool_dropped spool_bound(struct spool *spool, uint64_t limit);
 
-bool spool_remove(struct spool *spool, const char *name);
-/* Moves a file to aside/NAME, and the reason to aside/NAME.reason. */
-bool spool_set_aside(struct spool *spool, const char *name, const char *reason);
+/*
+ * A file that was sent goes, and only that one: whatever took its name meanwhile stays.
+ */
+void spool_remove(struct spool *spool, const struct spool_file *file);
+/*
+ * Moves a file to aside/NAME, and the reason to aside/NAME.reason. False after a message, or if
+ * another file has its name now.
+ */
+bool spool_set_aside(struct spool *spool, const struct spool_file *file, const char *reason);
 
 #endif

@@ -4,9 +4,11 @@
 #include "base/memory.h"
 #include "export/http.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     ANSWER_MOST = 256 << 20,
@@ -166,7 +168,7 @@ enum spex_status clickhouse_new(const struct clickhouse_options *options,
     struct http_options http = {.headers = headers,
                                 .ca = options->ca,
                                 .connect_timeout = CONNECT_TIMEOUT,
-                                .patience = PATIENCE};
+                                .patience = options->patience ? options->patience : PATIENCE};
     if (!status)
         status = http_new(&http, &s->http, error);
     out_fini(&user);
@@ -245,6 +247,8 @@ enum spex_status clickhouse_try(struct clickhouse *s, const struct clickhouse_re
     long http;
     s->code = 0;
     s->target.size = answer->size = 0;
+    if (answer->fd >= 0 && (ftruncate(answer->fd, 0) || lseek(answer->fd, 0, SEEK_SET)))
+        return error_set(error, SPEX_INVALID, 0, "a temporary file: %s", strerror(errno));
     out_text(&s->target, s->url);
     out_text(&s->target, "/?wait_end_of_query=1&database=");
     put_encoded(&s->target, s->database);
@@ -269,6 +273,11 @@ enum spex_status clickhouse_try(struct clickhouse *s, const struct clickhouse_re
                          reason.text);
     if (http != 200)
         return refuse(s, http, answer->data, error);
+    if (answer->fd >= 0)
+        out_flush(answer);
+    if (answer->error && answer->error != ENOMEM)
+        return error_set(error, SPEX_INVALID, 0, "the answer of %.60s cannot be kept: %s", s->url,
+                         strerror(answer->error));
     if (answer->error || s->target.error)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for what %.60s answers", s->url);
     return SPEX_OK;

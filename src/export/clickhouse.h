@@ -12,6 +12,7 @@ struct clickhouse_options {
     const char *database;        /* NULL: spex */
     const char *user, *password; /* NULL: the server's default */
     const char *ca;              /* file of certificates to trust; NULL: the system's */
+    unsigned patience;           /* seconds for which a server may be all but silent; 0: 300 */
     unsigned retry;              /* seconds for which temporary errors are tried again */
     void (*waiting)(void *context, const char *why, unsigned ms); /* before each; may be NULL */
     void *context;
@@ -32,7 +33,10 @@ struct clickhouse_request {
     const char *settings; /* of the URL, "&name=value" each */
     const void *body;     /* data of an insertion: then the query goes into the URL */
     size_t size;
-    struct out *answer; /* cleared, then a 0 after it that size does not count */
+    /*
+     * Cleared, then a 0 after it that size does not count; or of a file, which then has the answer.
+     */
+    struct out *answer;
 };
 
 /*

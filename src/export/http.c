@@ -29,6 +29,7 @@ enum {
     PROTOCOL_HTTP = 1,
     PROTOCOL_HTTPS = 2,
     ERROR_SIZE = 256,
+    SLOW = 1000, /* bytes a second: less is as good as nothing */
     /* errors that stay */
     FAILED_PROTOCOL = 1,
     FAILED_URL = 3,
@@ -50,13 +51,16 @@ struct http {
     /* the answer under way */
     struct out *answer;
     size_t most;
+    bool over; /* it is larger than that */
 };
 
 static size_t take(char *data, size_t one, size_t size, void *context)
 {
     struct http *h = context;
-    size_t room = h->most > h->answer->size ? h->most - h->answer->size : 0;
-    out_bytes(h->answer, data, size < room ? size : room);
+    h->over |= h->answer->fd < 0 && size > h->most - h->answer->size;
+    if (h->over)
+        return 0; /* ends the request */
+    out_bytes(h->answer, data, size);
     return one * size;
 }
 
@@ -80,7 +84,7 @@ static void set_options(struct http *h, const struct http_options *o)
     h->set(h->easy, OPTION_WRITE_TO, h);
     h->set(h->easy, OPTION_ERROR, h->message);
     h->set(h->easy, OPTION_CONNECT_TIMEOUT, (long)o->connect_timeout);
-    h->set(h->easy, OPTION_SLOW_LIMIT, 1L);
+    h->set(h->easy, OPTION_SLOW_LIMIT, (long)SLOW);
     h->set(h->easy, OPTION_SLOW_TIME, (long)o->patience);
     h->set(h->easy, OPTION_NO_SIGNAL, 1L);
     h->set(h->easy, OPTION_PROTOCOLS, (long)(PROTOCOL_HTTP | PROTOCOL_HTTPS));
@@ -133,13 +137,16 @@ enum spex_status http_post(struct http *h, const char *url, const void *body, si
 {
     h->answer = answer;
     h->most = most;
+    h->over = false;
     h->message[0] = 0;
     h->set(h->easy, OPTION_URL, url);
     h->set(h->easy, OPTION_BODY_SIZE, (int64_t)size);
     h->set(h->easy, OPTION_BODY, body);
     int result = h->perform(h->easy);
     *certain = result == FAILED_PROTOCOL || result == FAILED_URL || result == FAILED_CERTIFICATE ||
-               result == FAILED_CA_FILE;
+               result == FAILED_CA_FILE || h->over;
+    if (h->over)
+        return error_set(error, SPEX_RANGE, 0, "the answer is larger than %zu MB", most >> 20);
     if (result)
         return error_set(error, SPEX_IO, 0, "%.200s",
                          h->message[0] ? h->message : h->reason(result));

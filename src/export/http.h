@@ -13,7 +13,7 @@ struct http_options {
     const char *const *headers; /* "Name: value", NULL-terminated */
     const char *ca;             /* file of certificates to trust; NULL: the system's */
     unsigned connect_timeout;   /* seconds */
-    unsigned patience;          /* seconds without a byte before a request is given up */
+    unsigned patience;          /* seconds with hardly a byte before a request is given up */
 };
 
 /* SPEX_OK, or why there is no client: the library is missing. */
@@ -22,9 +22,10 @@ enum spex_status http_new(const struct http_options *options, struct http **http
 void http_free(struct http *http);
 
 /*
- * One request. SPEX_OK if there was an answer of any code; it is appended to answer, of which
- * no more than most bytes are kept. SPEX_IO: there was none; error says why, and *certain
- * means that trying again is useless (wrong protocol name or certificate).
+ * One request. SPEX_OK if there was a whole answer of any code; it is appended to answer. In memory
+ * it may have no more than most bytes; in a file it may have any number. SPEX_IO: there was none;
+ * error says why, and *certain means that trying again is useless (wrong protocol name or
+ * certificate, more than most bytes).
  */
 enum spex_status http_post(struct http *http, const char *url, const void *body, size_t size,
                            struct out *answer, size_t most, long *code, bool *certain,

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "query/spe.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -131,28 +132,82 @@ static uint64_t count_statements(struct query *q, const char *sql, bool remember
     return n;
 }
 
+/* The end of what begins here and is no place for a semicolon: a text, a name, a comment. */
+static char *skip_quoted(char *p)
+{
+    if (p[0] == '-' && p[1] == '-')
+        return p + strcspn(p, "\n");
+    if (p[0] == '/' && p[1] == '*') {
+        unsigned depth = 0;
+        for (; *p; p++) {
+            if (p[0] == '/' && p[1] == '*') {
+                depth++;
+                p++;
+            } else if (p[0] == '*' && p[1] == '/') {
+                p++;
+                if (!--depth)
+                    return p + 1;
+            }
+        }
+        return p;
+    }
+    if (*p == '$') { /* $tag$ ... $tag$ */
+        size_t n =
+            1 + strspn(p + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        char tag[64];
+        if (p[n] != '$' || n + 2 > sizeof tag)
+            return p + 1;
+        memcpy(tag, p, n + 1);
+        tag[n + 1] = 0;
+        char *end = strstr(p + n + 1, tag);
+        return end ? end + n + 1 : p + strlen(p);
+    }
+    bool escapes = *p == 'e' || *p == 'E'; /* E'...' */
+    char quote = p[escapes];
+    for (p += escapes + 1; *p && *p != quote; p++)
+        if (escapes && *p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+/* The semicolons that are not part of a text, a name or a comment become 1. */
+static void mark_ends(char *sql)
+{
+    for (char *p = sql; *p;) {
+        bool word = p > sql && (isalnum((unsigned char)p[-1]) || p[-1] == '_');
+        if (*p == '\'' || *p == '"' || (*p == '$' && !word) || (p[0] == '-' && p[1] == '-') ||
+            (p[0] == '/' && p[1] == '*') || ((*p == 'e' || *p == 'E') && p[1] == '\'' && !word))
+            p = skip_quoted(p);
+        else if (*p++ == ';')
+            p[-1] = 1;
+    }
+}
+
 /*
- * Where the last statement begins; the semicolon before it is cut off. Every semicolon is
- * tried, from the end: DuckDB knows best which of them ends a statement.
+ * Where the last statement begins; the semicolon before it is cut off. Every one that may end a
+ * statement is tried, from the end: DuckDB knows best which of them does.
  */
 static bool split(struct query *q, char *sql, char **last)
 {
     uint64_t n = count_statements(q, sql, true);
+    char *ends = memory_copy(sql);
+    bool found = false;
+    mark_ends(ends);
     *last = sql;
-    for (char *p = sql + strlen(sql); n && p-- > sql;) {
-        if (*p != ';')
+    for (char *p = sql + strlen(sql); n && !found && p-- > sql;) {
+        if (ends[p - sql] != 1)
             continue;
         *p = 0;
         uint64_t behind = count_statements(q, p + 1, false);
-        if (count_statements(q, sql, false) + behind == n) {
-            if (!behind)
-                continue; /* only a comment was there */
+        if (count_statements(q, sql, false) + behind != n) {
+            *p = ';';
+        } else if (behind) { /* otherwise only a comment was there */
             *last = p + 1;
-            return true;
+            found = true;
         }
-        *p = ';';
     }
-    return n == 1 || (n && fail(q, "the last statement was not found"));
+    free(ends);
+    return found || n == 1 || (n && fail(q, "the last statement was not found"));
 }
 
 /* One statement, ready to run; NULL if it is wrong. */
