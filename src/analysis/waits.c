@@ -196,6 +196,27 @@ void code_find_blocks(struct code_block *code)
     }
 }
 
+size_t code_never_sampled(const struct code_block *code, const uint64_t *samples)
+{
+    enum { OFTEN = 30, SHORTEST = 6 }; /* by chance none of 30: once in 10^13 */
+    size_t all = 0, length = 0, never = 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i <= code->count; i++) {
+        if (i == code->count || code->starts[i]) {
+            all += length >= SHORTEST && 3 * never >= length ? never : 0;
+            length = never = 0;
+            most = 0;
+        }
+        if (i == code->count)
+            break;
+        bool hint = (code->words[i] & 0xfffff01f) == 0xd503201f; /* NOP and the like */
+        length += !hint;
+        never += !hint && !samples[i] && most >= OFTEN;
+        most = samples[i] > most ? samples[i] : most;
+    }
+    return all;
+}
+
 /* What is needed, and not yet found. */
 struct needed {
     uint64_t registers;

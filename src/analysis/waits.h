@@ -34,5 +34,12 @@ void code_find_blocks(struct code_block *code);
  * if there is none.
  */
 size_t code_waits_for(const struct code_block *code, size_t at);
+/*
+ * Instructions of a block are executed equally often, so their samples are alike but for chance.
+ * Where they are not: how many were never sampled, though one before them in their block was often.
+ * Blocks of which that is true of less than a third do not count: two instructions may be one
+ * operation. samples: of each instruction.
+ */
+size_t code_never_sampled(const struct code_block *code, const uint64_t *samples);
 
 #endif

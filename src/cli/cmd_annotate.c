@@ -262,7 +262,7 @@ static void print_json(struct profile *p, const struct annotate *a, const struct
 
 static void print_text(struct profile *p, const struct annotate *a, const struct whole *whole,
                        const char *name, const struct table *table, const struct table *hot,
-                       const char *disassembler)
+                       const char *disassembler, size_t never)
 {
     struct table_options how = profile_table(p);
     uint64_t own = spex_group_total(a->groups[GROUP])->stats.samples;
@@ -283,6 +283,7 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
         spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
         100 * ratio_of(own, spex_group_total(whole->symbols)->stats.samples), disassembler);
     print_callers(p, a);
+    profile_bias(p, &p->out, never);
     table_print(table, &p->out, &how);
     if (a->symbol->end - a->symbol->start && !table_rows(table))
         out_text(&p->out,
@@ -303,7 +304,8 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
     bool timed = spex_row_time(spex_group_total(a->groups[GROUP])) > 0;
     const struct listing_of of = {a->symbol, a->groups[GROUP], o->exact, a->exact.items,
                                   a->exact.count};
-    struct table *table = listing_function(p, &of, d, !o->profile.no_source), *hot = NULL;
+    size_t never = 0;
+    struct table *table = listing_function(p, &of, d, !o->profile.no_source, &never), *hot = NULL;
     hide_unknown(p, table, timed);
     if (whole->lines) {
         hot = listing_hot(p, whole->lines);
@@ -323,7 +325,7 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
         print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot);
     else
         print_text(p, a, whole, name, table, format == TABLE_AS_TEXT ? hot : NULL,
-                   spex_disassembler_name(d));
+                   spex_disassembler_name(d), never);
     table_free(table);
     table_free(hot);
     spex_disassembler_free(d);

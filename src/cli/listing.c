@@ -139,6 +139,8 @@ struct listing {
     struct code_use uses[PIECE];
     uint32_t words[PIECE];
     double cost[PIECE];
+    uint64_t samples[PIECE];
+    size_t never; /* sampled, in blocks that were */
     bool starts[PIECE];
 };
 
@@ -154,12 +156,16 @@ static struct code_block know_code(struct listing *l, uint64_t start, size_t hav
     for (size_t i = 0; i < have; i++) {
         l->words[i] = le32(l->code + 4 * i);
         l->cost[i] = 0;
+        l->samples[i] = 0;
         code_use(l->text[i], &l->uses[i]);
     }
     for (const struct sampled *s = l->sample; s->row && (s->address - start) / 4 < have; s++)
-        if (s->address >= start)
+        if (s->address >= start) {
             l->cost[(s->address - start) / 4] = mean_of(s->row, SPEX_LATENCY_EXECUTE);
+            l->samples[(s->address - start) / 4] = s->row->stats.samples;
+        }
     code_find_blocks(&block);
+    l->never += code_never_sampled(&block, l->samples);
     return block;
 }
 
@@ -272,7 +278,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
 }
 
 struct table *listing_function(struct profile *p, const struct listing_of *a,
-                               struct spex_disassembler *d, bool with_source)
+                               struct spex_disassembler *d, bool with_source, size_t *never)
 {
     const struct spex_symbol *symbol = a->symbol;
     struct listing *l = memory_get(1, sizeof *l);
@@ -304,6 +310,7 @@ struct table *listing_function(struct profile *p, const struct listing_of *a,
     for (size_t i = 0; !a->with_exact && columns[i].name; i++)
         if (!strncmp(columns[i].name, "exact_", 6))
             table_hide(table, columns[i].name);
+    *never = l->never;
     sources_free(l->sources);
     free(samples);
     free(l);

@@ -22,8 +22,10 @@ struct listing_of {
 };
 
 struct spex_disassembler;
+/* *never: instructions of hot blocks that were never sampled, as code_never_sampled(). */
 struct table *listing_function(struct profile *profile, const struct listing_of *of,
-                               struct spex_disassembler *disassembler, bool with_source);
+                               struct spex_disassembler *disassembler, bool with_source,
+                               size_t *never);
 /* Rows of symbol and line. */
 struct table *listing_hot(struct profile *profile, const struct spex_group *lines);
 

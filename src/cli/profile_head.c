@@ -178,6 +178,34 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
+/* Neoverse N1 before r4p1 has erratum 1694299; not the unit of spex, which is one by choice. */
+static bool has_erratum(const struct profile *p, uint32_t midr)
+{
+    const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+    uint32_t revision = (midr >> 20 & 15) << 4 | (midr & 15);
+    bool own = file && !strncmp(spex_perfdata_info(file)->cpudesc, "spex model", 10);
+    return (midr & 0xff00fff0) == 0x4100d0c0 && revision < 0x41 && !own;
+}
+
+void profile_bias(struct profile *p, struct out *out, size_t never)
+{
+    const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
+    bool known = has_erratum(p, s->midr);
+    if (s->filters[0] || p->filter_count)
+        never = 0; /* others than asked for are missing */
+    if (never)
+        profile_comment(
+            p, out,
+            "sampling looks biased here: %zu instruction%s of hot blocks %s never sampled; "
+            "trust functions and lines, not single instructions%s",
+            never, never == 1 ? "" : "s", never == 1 ? "was" : "were",
+            known ? " (erratum 1694299 of the Neoverse N1 before r4p1)" : "");
+    else if (known)
+        profile_comment(p, out,
+                        "Neoverse N1 before r4p1 (erratum 1694299): shares of neighbouring "
+                        "instructions are biased; trust functions and lines");
+}
+
 void profile_trust(struct profile *p, struct out *out)
 {
     const struct spex_replay r = replay_of(p);
