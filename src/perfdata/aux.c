@@ -83,6 +83,7 @@ void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
         .offset = event->u.auxtrace.offset,
         .size = raw->payload_size,
         .reference = event->u.auxtrace.reference,
+        .foreign = file->foreign.now,
     };
     queue->queue.bytes += chunk->size;
     queue->queue.chunks++;
@@ -93,6 +94,7 @@ void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
 void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_event *event)
 {
     uint32_t flags = event->u.aux.flags;
+    perfdata_foreign_aux(file, event);
     if (flags & SPEX_PERF_AUX_TRUNCATED)
         file->info.truncated++;
     if (flags & SPEX_PERF_AUX_COLLISION)
@@ -210,6 +212,7 @@ void perfdata_aux_fini(struct spex_perfdata *file)
         vec_free(&file->queues.items[i].chunks);
     vec_free(&file->queues);
     vec_free(&file->gaps);
+    vec_free(&file->foreign.spans);
     free(file->queue_slots);
 }
 

@@ -159,6 +159,20 @@ struct state {
 struct chunk { /* the data of one AUXTRACE record */
     uint64_t file_offset, offset, size;
     uint64_t reference;
+    bool foreign; /* the last AUXTRACE_INFO before it was of another kind of trace */
+};
+
+struct aux_span { /* what an AUX record tells of */
+    int32_t owner, tid;
+    uint32_t attr;
+    uint64_t offset, size;
+};
+
+struct foreign { /* traces that are not SPE's (foreign.c) */
+    bool there, now, by_cpu;
+    unsigned type; /* of the first one, */
+    uint64_t offset;
+    VEC(struct aux_span) spans;
 };
 
 struct gap { /* data was lost after this offset of a queue */
@@ -226,6 +240,7 @@ struct spex_perfdata {
     struct state state;
     VEC(struct gap) gaps; /* sorted by owner and offset once scanned */
     VEC(struct queue) queues;
+    struct foreign foreign;
     uint32_t *queue_slots;
     size_t queue_slot_count;
     struct walk walk;                     /* of spex_perfdata_next */
@@ -287,6 +302,10 @@ void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, 
 void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
                         const struct spex_perf_event *event);
 void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_event *event);
+/* An AUXTRACE_INFO of another kind; an AUX record; all are known. */
+void perfdata_foreign_info(struct spex_perfdata *file, const struct raw *raw, unsigned type);
+void perfdata_foreign_aux(struct spex_perfdata *file, const struct spex_perf_event *event);
+void perfdata_foreign_refuse(struct spex_perfdata *file);
 void perfdata_aux_build(struct spex_perfdata *file);
 void perfdata_aux_fini(struct spex_perfdata *file);
 

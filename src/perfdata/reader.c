@@ -165,13 +165,16 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
         perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
         return;
     }
-    file->cpus.count = 0; /* a second one replaces the first */
-    info->auxtrace_type = get32(file, raw->bytes + 8);
-    if (info->auxtrace_type != SPEX_PERF_AUXTRACE_ARM_SPE) {
-        perfdata_problem(file, SPEX_UNSUPPORTED, raw->offset,
-                         "the trace is of type %u, not Arm SPE (4)", info->auxtrace_type);
+    uint32_t type = get32(file, raw->bytes + 8);
+    if (!info->auxtrace_version)
+        info->auxtrace_type = type;
+    if (type != SPEX_PERF_AUXTRACE_ARM_SPE) {
+        perfdata_foreign_info(file, raw, type);
         return;
     }
+    info->auxtrace_type = type;
+    file->foreign.now = false;
+    file->cpus.count = 0; /* a second one replaces the first */
     const uint8_t *priv = raw->bytes + PRIV;
     size_t words = (raw->size - PRIV) / 8;
     if (words < 2) {
@@ -383,6 +386,7 @@ void perfdata_scan(struct spex_perfdata *file)
                          file->index.count, (unsigned long long)file->info.aux_chunks);
     perfdata_features_finish(file);
     find_spe_attrs(file);
+    perfdata_foreign_refuse(file);
     file->info.cpus = file->cpus.items;
     file->info.cpu_count = file->cpus.count;
 }
