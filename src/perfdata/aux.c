@@ -236,12 +236,13 @@ enum {
 struct spex_aux_cursor {
     const struct spex_perfdata *file;
     const struct queue *queue;
-    size_t chunk;      /* the current one */
-    uint64_t position; /* in it: where the next direct span begins */
-    uint64_t before;   /* bytes of this queue in earlier chunks */
-    uint64_t dropped;  /* file offset: pages before this were given back */
-    size_t kept;       /* asked for by spex_aux_keep after the last span */
-    size_t tail;       /* bytes of earlier chunks at the start of joined */
+    size_t chunk;         /* the current one */
+    uint64_t position;    /* in it: where the next direct span begins */
+    uint64_t before;      /* bytes of this queue in earlier chunks */
+    uint64_t dropped;     /* bytes of this queue whose pages were given back */
+    size_t dropped_chunk; /* the last of them */
+    size_t kept;          /* asked for by spex_aux_keep after the last span */
+    size_t tail;          /* bytes of earlier chunks at the start of joined */
     uint64_t tail_file_offset;
     size_t bridge;        /* bytes of this chunk put after the tail in the last span; 0: direct */
     size_t bridge_try;    /* how many to put there next */
@@ -294,22 +295,29 @@ void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
 }
 
 /*
- * Gives back the pages of the file up to position of the current chunk. Pages of other queues
- * in between go too: the kernel maps pages around what is touched, so otherwise a pass over
- * one queue would end up holding the whole file.
+ * Gives back the pages of what was read of the queue, up to position of the current chunk. Not
+ * those of other queues in between: other threads may be reading them.
  */
 static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
 {
-    enum { STEP = 4 << 20 };
+    enum { STEP = 4 << 20, NEAR = 256 << 10 };
     const struct spex_perfdata *file = cursor->file;
-    uint64_t here = cursor->queue->chunks.items[cursor->chunk].file_offset + position;
-    if (!file->mapped)
+    const uint64_t here = cursor->before + position;
+    uint64_t from = 0, to = 0;
+    if (!file->mapped || here < cursor->dropped + STEP)
         return;
-    if (here < cursor->dropped)
-        cursor->dropped = here;
-    if (here - cursor->dropped < STEP)
-        return;
-    perfdata_drop_pages(file, cursor->dropped, here);
+    for (; cursor->dropped_chunk <= cursor->chunk; cursor->dropped_chunk++) {
+        const struct chunk *chunk = &cursor->queue->chunks.items[cursor->dropped_chunk];
+        const bool last = cursor->dropped_chunk == cursor->chunk;
+        if (chunk->file_offset < from || chunk->file_offset > to + NEAR) {
+            perfdata_drop_pages(file, from, to);
+            from = chunk->file_offset;
+        }
+        to = chunk->file_offset + (last ? position : chunk->size);
+        if (last)
+            break;
+    }
+    perfdata_drop_pages(file, from, to);
     cursor->dropped = here;
 }
 
@@ -443,6 +451,7 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
         span->data = data + cursor->position;
         span->size = (size_t)size;
         span->file_offset = chunk->file_offset + cursor->position;
+        perfdata_need_pages(cursor->file, span->file_offset, span->file_offset + size);
     }
     span->offset = chunk->offset + cursor->position - cursor->tail;
     span->position = cursor->before + cursor->position - cursor->tail;

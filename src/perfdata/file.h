@@ -88,6 +88,8 @@ bool perfdata_walk_next(struct walk *walk, struct raw *raw);
 
 /* Gives resident pages of the file back; they come again when touched. */
 void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
+/* Many pages at once: one by one, threads would wait for each other. */
+void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
 
 /* Output of COMPRESSED records; keeps a cut record for the next one. */
 struct inflater *perfdata_inflater_new(void);

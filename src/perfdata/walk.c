@@ -57,6 +57,20 @@ void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64
         madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_DONTNEED);
 }
 
+void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
+{
+#ifdef MADV_POPULATE_READ
+    enum { WORTH_IT = 128 << 10, PAGES = 64 << 10 };
+    from &= ~(uint64_t)(PAGES - 1);
+    if (file->mapped && to > from + WORTH_IT) /* where it cannot be done, pages come one by one */
+        (void)madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_POPULATE_READ);
+#else
+    (void)file;
+    (void)from;
+    (void)to;
+#endif
+}
+
 /* What was read is not needed again soon: keep resident memory small whatever the file. */
 static void drop_read(struct walk *walk)
 {

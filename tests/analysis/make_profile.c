@@ -397,7 +397,7 @@ static void switch_thread(struct spex_perf_writer *w, const struct options *o, s
     static int32_t workers[WORKERS], newest = PID + THREADS;
     const int32_t pid = c->pid, tid = c->tid;
     int32_t *worker = &workers[rng_below(&rng, WORKERS)];
-    if (!*worker || rng_chance(&rng, 1, 8)) {
+    if (!*worker || rng_chance(&rng, 1, 64)) {
         char name[16];
         if (*worker)
             spex_perf_writer_exit(w, *worker, *worker, PID, PID, now);
