@@ -64,7 +64,7 @@ check-programs:
 	@scripts/setup build demo check
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
-	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs unwind
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs truth-rules unwind
 
 # What the page looks like (tests/report/pictures.json) anew, after a change that is meant.
 pictures:

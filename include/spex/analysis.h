@@ -73,8 +73,7 @@ struct spex_analysis_options {
      * What time a sample stands for is told by its latencies alone, not by what its instruction
      * costs where the program is walked through again (docs/time.md).
      */
-    bool no_replay;
-    uint8_t zero[3];
+    uint64_t no_replay; /* 1: so */
 };
 
 /*

@@ -17,9 +17,9 @@ void plain_init(struct plain *p, const struct spex_uarch_config *c)
     memset(p, 0, sizeof *p);
     p->c = c;
     account_latencies(c, p->latency);
-    const uint32_t parts = account_parts(c);
-    p->share = (parts + c->width - 1) / c->width;
-    p->dispatch = p->begin = 65536 - parts;
+    p->parts = account_parts(c);
+    p->share = (p->parts + c->width - 1) / c->width;
+    p->dispatch = p->begin = 65536 - p->parts;
 }
 
 void plain_restart(struct plain *p, uint64_t cycle)
@@ -113,10 +113,22 @@ struct account_insn plain_run(struct plain *p, const struct account_op *u,
     return n;
 }
 
+static void delay(struct plain *p, uint64_t by)
+{
+    p->dispatch = account_after(p->dispatch, by / p->parts << 16 | by % p->parts, p->begin);
+}
+
 void plain_ports(struct plain *p, const struct account_ports *ports)
 {
-    const uint64_t parts = account_parts(p->c), extra = account_extra(p->c, ports);
-    p->dispatch = account_after(p->dispatch, extra / parts << 16 | extra % parts, p->begin);
+    delay(p, account_extra(p->c, ports));
+}
+
+void plain_taken(struct plain *p, const struct account_ports *ports, uint32_t cycles, bool pair)
+{
+    const uint64_t own = ports->count * p->share + account_extra(p->c, ports);
+    const uint64_t least = cycles * p->parts / (pair ? 2 : 1);
+    if (least > own)
+        delay(p, least - own);
 }
 
 void plain_mispredicted(struct plain *p, uint64_t done)

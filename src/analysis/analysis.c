@@ -354,8 +354,11 @@ void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out
     for (size_t i = 0; analysis_part(a, i, &part); i++) {
         const struct replay *r = (a->part_count ? a->parts[i] : a)->replay;
         const double count = (double)part.totals->records;
-        const double known = r && r->samples ? count * (double)r->replayed / (double)r->samples : 0;
+        const double known =
+            r && r->fits && r->samples ? count * (double)r->replayed / (double)r->samples : 0;
         samples += count;
+        if (r && !r->fits && replayed <= 0)
+            sum.misfit = r->misfit;
         if (known <= 0)
             continue;
         sum.core = r->core;

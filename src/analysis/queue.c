@@ -1,5 +1,6 @@
 /* The records of a queue, batch by batch: AUX spans, or a raw stream in chunks. */
 #include "pass.h"
+#include "replay.h"
 
 #include "base/memory.h"
 
@@ -102,7 +103,7 @@ void queue_share(struct lane *lane, struct queue *q, const struct spex_record *r
         .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
         .intervals = lane->intervals,
         .user_only = a->user_only && !a->sampling.filters[0],
-        .replay = a->replay,
+        .replay = a->replay && a->replay->fits ? a->replay : NULL,
     };
     if (rules.counter)
         rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -

@@ -4,7 +4,6 @@
 #include "pass.h"
 
 #include "account/blame.h"
-#include "arch/feature_set.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -17,45 +16,27 @@ enum {
 
 /* ---- numbers of the core ---- */
 
-/* The features of a preset, whose MIDR is that of the core. */
-struct identity {
-    uint32_t midr;
-};
-
-static enum spex_status read_features(void *context, const struct spex_uarch_line *line,
-                                      struct spex_error *error)
+/* "Neoverse N1" of a preset "neoverse-n1". */
+static bool is_preset_of(const char *preset, const char *cpu)
 {
-    struct identity *id = context;
-    struct arch_features features;
-    char list[256];
-    if (line->key_length == 8 && !memcmp(line->key, "features", 8) &&
-        line->value_length < sizeof list) {
-        memcpy(list, line->value, line->value_length);
-        list[line->value_length] = 0;
-        if (arch_features_parse(list, &features, error))
-            return SPEX_INVALID;
-        id->midr = features.midr;
+    for (; *preset && *cpu; preset++, cpu++) {
+        const char at = *cpu == ' ' ? '-' : *cpu >= 'A' && *cpu <= 'Z' ? (char)(*cpu + 32) : *cpu;
+        if (*preset != at)
+            return false;
     }
-    return SPEX_OK;
+    return !*preset && !*cpu;
 }
 
-/*
- * Of the preset for this MIDR, whatever its variant and revision; its name, or NULL: a middling
- * core that stands for one that is not known.
- */
+/* Of the core's preset; its name, or NULL: a middling core that stands for one not known. */
 static const char *numbers_of(uint64_t midr, struct spex_uarch_config *config)
 {
-    static const uint32_t core = 0xff00fff0;
+    const struct spex_cpu_model *cpu = spex_cpu_find(midr);
     const char *name;
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++) {
-        struct identity id = {0};
-        if (spex_uarch_config_read(spex_uarch_preset_text(i), read_features, &id, config, NULL))
-            continue;
-        if (id.midr && !((id.midr ^ (uint32_t)midr) & core))
+    for (size_t i = 0; cpu && (name = spex_uarch_preset_name(i)); i++)
+        if (is_preset_of(name, spex_cpu_name(cpu)) && !spex_uarch_config_preset(name, config, NULL))
             return name;
-    }
     spex_uarch_config_preset("neoverse-n1", config, NULL);
-    spex_uarch_config_set(config, "rob=160,width=4", NULL);
+    spex_uarch_config_set(config, "rob=160", NULL);
     return NULL;
 }
 
@@ -288,6 +269,8 @@ static bool look(struct replayer *r)
     a->look = LOOK;
     const bool ok = !merge_file(a, &sink, 1, NULL, NULL);
     a->look = 0;
+    for (size_t i = 0; i < a->queue_count; i++) /* those that are merged have one of their own */
+        a->queues[i].reader = NULL;
     a->only = only;
     a->filter_want = want;
     a->options = options;
@@ -449,6 +432,9 @@ static void release(struct replayer *r)
         free(r->results[i]);
 }
 
+/* Issue latencies further off than this are not of the core, or not of the code. */
+static const double FITS = 1.5;
+
 static struct replay *make(struct replayer *r)
 {
     struct spex_analysis *a = r->analysis;
@@ -466,6 +452,7 @@ static struct replay *make(struct replayer *r)
     struct replay *replay = make_table(r);
     replay->core = core;
     judge(r, replay);
+    replay->fits = replay->replayed && replay->misfit <= FITS;
     return replay;
 }
 

@@ -74,6 +74,7 @@ struct replay {
     const char *core;
     uint64_t samples, replayed;
     double misfit, cycles;
+    bool fits;    /* else the weights of time.c stand */
     float others; /* what weights of time.c are multiplied by where there is no other */
 };
 
@@ -133,9 +134,10 @@ struct replay_site {
     uint8_t flow;
     bool blind; /* its code is not known */
     bool next_known, target_known;
-    bool leads, follows;   /* a branch goes there; or what is before it runs into it */
-    uint32_t next, target; /* sites, if they are known; or REPLAY_NONE */
-    uint32_t seen;         /* 1 + its number, or 0 */
+    bool leads, follows;            /* a branch goes there; or what is before it runs into it */
+    uint64_t near_until, mid_until; /* of its branch: as in uarch/account.h */
+    uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
+    uint32_t seen;                  /* 1 + its number, or 0 */
     struct spex_op what;
 };
 

@@ -36,6 +36,7 @@ struct walk {
     uint32_t count;
     struct account_ports ports;
     uint64_t clock, ready;
+    uint64_t near_put, mid_put; /* into branch target buffers */
     /* where it is */
     uint32_t calls[CALLS], depth;
     bool counts; /* not warming up */
@@ -49,7 +50,47 @@ static uint64_t *sum_of(const void *context, uint32_t i)
     return ((uint64_t *const *)context)[i];
 }
 
-static void end_block(struct walk *w, bool wrong)
+static bool is_direct(const struct replay_site *site)
+{
+    return site->flow == REPLAY_JUMP || site->flow == REPLAY_CALL;
+}
+
+/* Was another branch behind this one, in the same 32 bytes, taken before? */
+static bool is_dense(struct replayer *r, uint32_t at)
+{
+    const uint64_t line = r->sites[at].address / 32;
+    for (uint32_t s = replay_next(r, at); s != REPLAY_NONE && r->sites[s].address / 32 == line;
+         s = replay_next(r, s))
+        if (r->sites[s].near_until)
+            return true;
+    return false;
+}
+
+/*
+ * Cycles that the target of a taken branch takes, by the branch target buffer that has it, as in
+ * uarch/fetch.c; the last one has them all.
+ */
+static uint32_t target_cycles(struct walk *w, uint32_t at)
+{
+    const struct spex_uarch_config *c = &w->r->config;
+    const bool dense = c->btb_dense && is_dense(w->r, at);
+    struct replay_site *site = &w->r->sites[at];
+    const uint32_t entries = c->btb_pairs && site->flow == REPLAY_COND ? 2 : 1;
+    uint32_t cycles = c->btb_mid_cycles;
+    if (w->near_put < site->near_until)
+        return 1;
+    if (w->mid_put >= site->mid_until) {
+        cycles = c->btb_cycles + (dense ? c->btb_dense : 0);
+        if (c->btb_mid)
+            site->mid_until = ++w->mid_put + c->btb_near + c->btb_mid;
+    }
+    w->near_put += entries;
+    site->near_until = w->near_put + c->btb_near - (entries - 1);
+    return cycles;
+}
+
+/* taken: the site of the branch at its end that was taken, or REPLAY_NONE. */
+static void end_block(struct walk *w, uint32_t taken, bool wrong)
 {
     const uint64_t before = w->plain.dispatch;
     if (!w->count)
@@ -62,6 +103,10 @@ static void end_block(struct walk *w, bool wrong)
                                       .ports =
                                           w->plain.dispatch != before ? plain_slot(&w->plain) : 0,
                                       .clock = w->clock};
+    const uint32_t cycles = taken == REPLAY_NONE ? 0 : target_cycles(w, taken);
+    if (!wrong && cycles)
+        plain_taken(&w->plain, &w->ports, cycles,
+                    w->r->config.btb_pairs && is_direct(&w->r->sites[taken]));
     if (wrong)
         plain_mispredicted(&w->plain, w->insns[w->count - 1].done);
     blame_count(&w->blame, &w->r->config, &block, sum_of, w->sums);
@@ -75,7 +120,7 @@ static void end_block(struct walk *w, bool wrong)
 static void restart(struct walk *w)
 {
     enum { AWAY = 1000 };
-    end_block(w, false);
+    end_block(w, REPLAY_NONE, false);
     const uint64_t last = w->plain.retire > w->plain.drain ? w->plain.retire : w->plain.drain;
     plain_restart(&w->plain, last + AWAY);
     w->clock = w->plain.retire;
@@ -287,20 +332,20 @@ static void push(struct walk *w, uint32_t site)
     w->depth += w->depth < 1u << 30;
 }
 
-/* Where a branch at a site goes; *wrong: it was mispredicted. */
-static uint32_t go(struct walk *w, uint32_t at, bool *wrong)
+/* Where a branch at a site goes; was it mispredicted, and taken? */
+static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
 {
     struct replayer *r = w->r;
     struct replay_seen *seen = seen_of(r, at);
     const enum replay_flow flow = (enum replay_flow)r->sites[at].flow;
     const uint32_t next = replay_next(r, at);
     uint32_t to = REPLAY_NONE;
-    bool taken = true;
+    *taken = true;
     seen = seen_of(r, at);
     switch (flow) {
     case REPLAY_COND:
-        taken = draw_taken(w, at, seen);
-        to = taken ? replay_target(r, at) : next;
+        *taken = draw_taken(w, at, seen);
+        to = *taken ? replay_target(r, at) : next;
         break;
     case REPLAY_CALL:
     case REPLAY_INDIRECT_CALL:
@@ -327,7 +372,7 @@ static uint32_t go(struct walk *w, uint32_t at, bool *wrong)
     }
     if (to != REPLAY_NONE)
         r->sites[to].leads = true;
-    *wrong = draw_wrong(w, seen, taken);
+    *wrong = draw_wrong(w, seen, *taken);
     return to;
 }
 
@@ -373,7 +418,8 @@ static uint32_t step(struct walk *w, uint32_t at)
     enum replay_class class = n.done - n.issue <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE;
     if (load && seen)
         class = load_class(seen, &drawn, &n);
-    bool wrong = false, ends = site->flow != REPLAY_ON || site->address % PAGE == PAGE - 4;
+    bool wrong = false, taken = false,
+         ends = site->flow != REPLAY_ON || site->address % PAGE == PAGE - 4;
     enum replay_flow flow = (enum replay_flow)site->flow;
     struct replay_result *result = w->counts ? replay_result(r, at) : NULL;
     if (result)
@@ -383,7 +429,7 @@ static uint32_t step(struct walk *w, uint32_t at)
     follow_values(w, site);
     account_use(&w->ports, &site->what);
     const uint32_t to =
-        flow == REPLAY_ON || flow == REPLAY_KERNEL ? replay_next(r, at) : go(w, at, &wrong);
+        flow == REPLAY_ON || flow == REPLAY_KERNEL ? replay_next(r, at) : go(w, at, &wrong, &taken);
     w->insns[w->count] = n;
     w->sums[w->count] = &w->none;
     if (result) {
@@ -393,7 +439,7 @@ static uint32_t step(struct walk *w, uint32_t at)
     }
     w->count++;
     if (ends || w->count == BLOCK)
-        end_block(w, wrong);
+        end_block(w, flow != REPLAY_ON && flow != REPLAY_KERNEL && taken ? at : REPLAY_NONE, wrong);
     if (flow == REPLAY_KERNEL)
         restart(w);
     return to;
@@ -425,6 +471,6 @@ void replay_walk(struct replayer *r)
     plain_init(&w->plain, &r->config);
     for (uint64_t i = 0; i < walks; i++)
         walk_from(w, r->starts[(2 * i + 1) * r->start_count / (2 * walks)].site);
-    end_block(w, false);
+    end_block(w, REPLAY_NONE, false);
     free(w);
 }

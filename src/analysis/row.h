@@ -42,8 +42,8 @@ struct spex_row {
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 
-/* Of a row's time, ns^2: sampling, and how far the weights of its samples may be off. */
-double row_time_variance(const struct spex_group *group, const struct spex_row *row);
+/* How far a row's time is off because of the weights of its samples, ns: a standard deviation. */
+double row_time_off(const struct spex_group *group, const struct spex_row *row);
 /*
  * Variance of a row's time by sampling, ns^2, and the 95% interval of its share of all time, both
  * in ns with their sums of squares. All the time is exact, which part of it is the row's is not.

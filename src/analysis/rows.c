@@ -225,12 +225,10 @@ static double stays(const struct spex_group *g, const struct spex_row *row)
     return more > 0 ? more / (1 - chance) : 0;
 }
 
-double row_time_variance(const struct spex_group *g, const struct spex_row *row)
+double row_time_off(const struct spex_group *g, const struct spex_row *row)
 {
-    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
-    const double time = (double)s->time / 1000, all = (double)t->time / 1000;
-    const double off = weights_off(g->analysis) * (1 - stays(g, row)) * time * (1 - time / all);
-    return time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
+    const double time = (double)row->stats.time / 1000, all = (double)g->total->stats.time / 1000;
+    return all > 0 ? weights_off(g->analysis) * (1 - stays(g, row)) * time * (1 - time / all) : 0;
 }
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
@@ -238,8 +236,10 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
-    const double all = (double)t->time / 1000;
-    return share_interval((double)s->time / 1000 / all, row_time_variance(g, row) / (all * all));
+    const double time = (double)s->time / 1000, all = (double)t->time / 1000;
+    const double off = row_time_off(g, row);
+    const double variance = time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
+    return share_interval(time / all, variance / (all * all));
 }
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)

@@ -180,8 +180,9 @@ static double variance_of(const struct comparison *c, const struct spex_row *row
     const double all = (double)spex_analysis_totals(c->profiles[side].analysis)->spent;
     if (!row || c->time[side] <= 0 || all <= 0)
         return 0;
-    return time_variance(spex_row_time(row), stats_square(&row->stats), all,
-                         stats_square(&total->stats) * all / c->time[side]);
+    const double off = row_time_off(c->groups[side], row);
+    return off * off + time_variance(spex_row_time(row), stats_square(&row->stats), all,
+                                     stats_square(&total->stats) * all / c->time[side]);
 }
 
 /* B's time as a multiple of A's, and its 95% interval. */

@@ -211,10 +211,12 @@ void profile_trust(struct profile *p, struct out *out)
     const struct spex_replay r = replay_of(p);
     char clock[64] = "", rest[64] = "";
     if (r.trust == SPEX_TRUST_NONE) {
-        profile_comment(p, out,
-                        "whose time it is: by latencies alone%s; rows that take turns within "
-                        "microseconds may be off by a fifth",
-                        p->options->no_replay ? "" : ", since the program's code cannot be read");
+        char off[64] = "";
+        if (r.misfit > 0)
+            snprintf(off, sizeof off, ", since a replay is off by %.0f%%", 100 * r.misfit);
+        profile_comment(p, out, "whose time it is: by latencies alone%s%s",
+                        off[0] || p->options->no_replay ? off : ", since no code can be replayed",
+                        "; rows that take turns may be off by a fifth");
         return;
     }
     if (r.clock > 0)

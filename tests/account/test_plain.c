@@ -130,8 +130,11 @@ static void agree(const char *settings, uint64_t random, bool known)
                          (unsigned long long)insns[i].retire);
         }
         plain_ports(&plain, &p.ports[b]);
+        const unsigned end = p.block[b].end;
         if (run.mispredicted)
             plain_mispredicted(&plain, n.done);
+        else if (end != SPEX_UARCH_END_COND || run.next != p.block[b].next)
+            plain_taken(&plain, &p.ports[b], 1, c.btb_pairs && end == SPEX_UARCH_END_DIRECT);
         wrong += run.mispredicted;
         b = to;
     }
@@ -148,6 +151,7 @@ static void test_latencies_given(void **state)
     agree(CALM, 1, false);
     agree(CALM ",width=1,rob=8,loads=2,stores=2,pipes.alu=1", 2, false);
     agree(CALM ",width=8,rob=320,loads=96,stores=3,pipes.load=3,mispredict=30", 3, false);
+    agree(CALM ",width=10,pipes.branch=4,pipes.alu=10,btb.pairs=1", 8, false);
     agree(CALM ",width=5,rob=1024,loads=512,stores=256,lat.div=40,forward=9", 4, false);
 }
 
