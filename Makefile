@@ -153,6 +153,10 @@ perf-check: all
 	@scripts/setup --check demo
 	@scripts/perf-check $(BUILD) build-perf
 
+# How the commands gain with 1, 2, 4, ... threads on this machine.
+bench-scale: all
+	@SPEX_BUILD=$(BUILD) python3 bench/bench_scale.py
+
 bench: all
 	@scripts/setup --check demo check
 	@python3 bench/run.py --build $(BUILD)
@@ -226,4 +230,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench perf-check fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check fuzz coverage mutate abi install dist deb format clean

@@ -4,8 +4,8 @@
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
  *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
- *   lanes.c   queues by several threads          shards.c what each of them counts, and adding it
- * up analysis.c  one pass over all files, and what is known after it
+ *   lanes.c   queues by several threads          shards.c what each of them counts, and its sum
+ *   analysis.c  one pass over all files, and what is known after it
  *
  * What a file says about threads and mappings changes with time. Asking the file for every
  * record would cost more than decoding it, so the times of all changes are gathered once, per

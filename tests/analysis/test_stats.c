@@ -3,6 +3,7 @@
 
 #include "analysis/histogram.h"
 #include "analysis/internal.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "support/test.h"
 
@@ -212,18 +213,19 @@ static void remembered_rows_beyond_the_limit(void **state)
  */
 static void data_beyond_the_limit(void **state)
 {
-    enum { MAPPINGS = 1500, SAMPLES = 20000, SIZE = 64 };
+    enum { MAPPINGS = 1500, SAMPLES = 20000, SIZE = 64, CPUS = 4 };
     static const enum spex_key by[] = {SPEX_KEY_DATA_SYMBOL};
     static uint32_t truth[MAPPINGS];
     static uint8_t bytes[SAMPLES * SIZE];
     char path[] = "/tmp/spex-stats-XXXXXX";
     struct spex_perf_writer_options how = {
-        .size = sizeof how, .cpus = 1, .period = 1024, .midr = 0x413fd0c1};
+        .size = sizeof how, .cpus = CPUS, .period = 1024, .midr = 0x413fd0c1};
     struct spex_analysis_options options = {.size = sizeof options};
     struct spex_perf_writer *writer;
     struct spex_analysis *a;
     struct spex_group *g;
     struct rng rng = {8};
+    uint64_t one_thread = 0;
     for (uint32_t i = 0, key = 0; i < SAMPLES; i++) {
         size_t size;
         if (i % 2 == 0)
@@ -254,17 +256,24 @@ static void data_beyond_the_limit(void **state)
                                                              .data = true,
                                                              .filename = name});
     }
-    spex_perf_writer_itrace_start(writer, 0, 7, 7, 1);
-    spex_perf_writer_aux(writer, 0, 7, 7, bytes, sizeof bytes, 0, 2);
+    for (int32_t cpu = 0; cpu < CPUS; cpu++) {
+        const size_t part = sizeof bytes / CPUS;
+        spex_perf_writer_itrace_start(writer, cpu, 7, 7, 1);
+        spex_perf_writer_aux(writer, cpu, 7, 7, bytes + (size_t)cpu * part, part, 0, 2);
+    }
     assert_int_equal(spex_perf_writer_finish(writer, NULL), SPEX_OK);
-    for (unsigned limited = 0; limited < 2; limited++) {
+    for (unsigned run = 0; run < 4; run++) {
+        const unsigned limited = run / 2;
+        options.threads = run % 2 ? CPUS : 1;
         assert_int_equal(spex_analysis_open(path, &options, &a, NULL), SPEX_OK);
         struct spex_group_options table = {.size = sizeof table, .keys = by, .key_count = 1};
         assert_int_equal(spex_group_new(a, &table, &g, NULL), SPEX_OK);
         if (limited)
             group_set_limit(g, 512);
-        assert_int_equal(spex_analysis_run(a, spex_group_sink, g, NULL), SPEX_OK);
+        const struct analysis_sink sink = group_sink(g);
+        assert_int_equal(analysis_run(a, &sink, 1, NULL), SPEX_OK);
         spex_group_sort(g, SPEX_BY_SAMPLES);
+        uint64_t sum = spex_group_error(g); /* the same with one thread and with several */
         uint64_t seen = limited ? spex_group_rest(g)->stats.samples : 0;
         for (size_t i = 0; i < spex_group_count(g); i++) {
             const struct spex_row *row = spex_group_row(g, i);
@@ -272,6 +281,7 @@ static void data_beyond_the_limit(void **state)
             unsigned key = MAPPINGS;
             seen += row->stats.samples;
             spex_row_text(g, row, 0, text, sizeof text);
+            sum = hash_bytes(hash_word(sum, row->stats.samples), text, strlen(text));
             if (sscanf(text, "%u", &key) != 1)
                 continue; /* of those without an address */
             assert_true(key < MAPPINGS && row->stats.samples <= truth[key]);
@@ -279,6 +289,8 @@ static void data_beyond_the_limit(void **state)
         }
         assert_true(limited == (spex_group_error(g) > 0));
         assert_int_equal(seen, SAMPLES);
+        assert_true(run % 2 == 0 || sum == one_thread);
+        one_thread = sum;
         spex_group_free(g);
         spex_analysis_close(a);
     }

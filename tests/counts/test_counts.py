@@ -35,11 +35,14 @@ COMMANDS = [
     ("script-itrace", "script --threads 1 --itrace=i1i -i FILE.data"),
     ("script-json", "script --threads 1 --format json -i FILE.data"),
     ("script-csv", "script --threads 1 --format csv -i FILE.data"),
-    ("report", "report -i FILE.data"),
-    ("report-two-keys", "report --sort pid,symbol -i FILE.data"),
-    ("mem", "mem -i FILE.data"),
-    ("c2c", "c2c -i FILE.data"),
-    ("branch", "branch -i FILE.data"),
+    ("report", "report --threads 1 -i FILE.data"),
+    ("report-two-keys", "report --threads 1 --sort pid,symbol -i FILE.data"),
+    ("mem", "mem --threads 1 -i FILE.data"),
+    ("c2c", "c2c --threads 1 -i FILE.data"),
+    ("branch", "branch --threads 1 -i FILE.data"),
+    ("diff", "diff --threads 1 FILE.data FILE.data"),
+    ("html", "html --threads 1 -i FILE.data -o page.html"),
+    ("parquet", "export --threads 1 --to parquet -i FILE.data -o rows.parquet"),
 ]
 
 
