@@ -43,13 +43,14 @@ with tempfile.TemporaryDirectory() as d:
     SCENARIOS = {"s.data": "mixed-n1-near-cpus64", "t.data": "mixed-pa-nocontext-cpus24",
                  "u.data": "lock-cpus5"}
     for file, scenario in SCENARIOS.items():
-        subprocess.run([MAKE, scenario, file, PROG, "12000"], check=True)
+        subprocess.run([MAKE, scenario, file, PROG, "8000"], check=True)
     data = bytearray(open("s.data", "rb").read())
     for _ in range(300):  # in AUX data mostly
         data[rng.randrange(4096, len(data) - 4096)] ^= 1 << rng.randrange(8)
     open("x.data", "wb").write(data)
-    same("64 CPUs", ["s.data"], ONE + MANY, (2, 3, 8, 16, 64))
-    same("5 CPUs, a lock", ["u.data"], MANY, (2, 16))
-    same("damaged", ["x.data"], ONE, (3, 16))
-    same("several files", ["s.data", "t.data", "u.data", "x.data"], MANY, (2, 8))
+    same("64 CPUs", ["s.data"], ONE, (3, 64))
+    same("64 CPUs", ["s.data"], MANY, (2, 8, 16))
+    same("5 CPUs, a lock", ["u.data"], MANY, (16,))
+    same("damaged", ["x.data"], ONE, (16,))
+    same("several files", ["s.data", "t.data", "u.data", "x.data"], MANY[:4], (8,))
 done()
