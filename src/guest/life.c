@@ -2,6 +2,7 @@
 #include "perfdata/jit.h"
 
 #include "account.h"
+#include "chance.h"
 #include "follow.h"
 #include "need.h"
 #include "origin.h"
@@ -314,6 +315,7 @@ enum { /* generic numbers, as AArch64 has them */
        SYS_MMAP = 222,
        SYS_MPROTECT = 226,
        SYS_WAIT4 = 260,
+       SYS_GETRANDOM = 278,
        SYS_EXECVEAT = 281,
 };
 
@@ -562,6 +564,10 @@ void life_return(unsigned index, int64_t number, int64_t result)
                 .type = RUN_PROTECT, .a = a[0], .b = a[1], .prot = (uint32_t)a[2]};
             log_event(v, &event, NULL);
         }
+        break;
+    case SYS_GETRANDOM:
+        if (result > 0 && plugin.run->deterministic && plugin.user.registers)
+            chance_fill(a[0], (uint64_t)result);
         break;
     case SYS_OPENAT:
         if (result >= 0)

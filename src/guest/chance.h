@@ -1,0 +1,10 @@
+/* What the guest gets for chance under --deterministic: bytes that follow from the seed. */
+#ifndef GUEST_CHANCE_H
+#define GUEST_CHANCE_H
+
+#include <stdint.h>
+
+/* getrandom() has filled this memory of the guest: other bytes in their place. */
+void chance_fill(uint64_t address, uint64_t size);
+
+#endif
