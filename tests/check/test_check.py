@@ -110,9 +110,13 @@ check("the environment is what was named, and no path is known",
       re.findall(r"^(?:arg|env|file) .*", err, re.M) ==
       ["arg world", "arg show", "env A=1", "file /proc/self/fd/100"], err)
 again = perf_check("--env", "A=1", "--", world, "show", env={"B": "2"}, cwd="/")[2]
-check("stack, heap and AT_RANDOM are the same elsewhere",
-      re.findall("random.*|stack.*", again) == re.findall("random.*|stack.*", err) and
-      "stack" in seen, (again, err))
+same = re.findall("(?:random|chance|stack) .*", err)
+check("stack, heap, AT_RANDOM and getrandom are the same elsewhere",
+      len(same) == 3 and re.findall("(?:random|chance|stack) .*", again) == same, (again, err))
+chance = seen.get("chance", "0 0").split()
+check("getrandom: other bytes each time it is called, and with another seed",
+      chance[0] != chance[1] and
+      chance[0] not in perf_check("--seed", "2", "--", world, "show")[2], err)
 check("a benchmark that fails is no result", code == 1 and
       "world show ended with status 1" in err, err)
 code, out, err = perf_check("--repeat", "4", "--", world, "show")

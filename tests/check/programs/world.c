@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -28,6 +29,7 @@ int main(int argc, char **argv)
 {
     char line[200];
     int local;
+    unsigned chance[2] = {0, 0};
     const unsigned char *random = (const unsigned char *)getauxval(AT_RANDOM);
     for (int i = 0; i < argc; i++)
         fprintf(stderr, "arg %s\n", argv[i]);
@@ -35,6 +37,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "env %s\n", *e);
     fprintf(stderr, "file %s\n", (const char *)getauxval(AT_EXECFN));
     fprintf(stderr, "random %02x%02x%02x\n", random[0], random[1], random[2]);
+    for (int i = 0; i < 2; i++)
+        if (getrandom(&chance[i], sizeof chance[i], 0) != sizeof chance[i])
+            return 2;
+    fprintf(stderr, "chance %08x %08x\n", chance[0], chance[1]);
     fprintf(stderr, "stack %p heap %p\n", (void *)&local, sbrk(0));
     while (fgets(line, sizeof line, stdin))
         fprintf(stderr, "in %s", line);
