@@ -87,7 +87,9 @@ static enum account_kind kind_of(const struct spex_op *op)
     if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH) {
         if (!(op->flags & SPEX_OPF_STORE))
             return ACCOUNT_LOAD;
-        return op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? ACCOUNT_ATOMIC : ACCOUNT_STORE;
+        return op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL | SPEX_OPF_STATUS_RESULT)
+                   ? ACCOUNT_ATOMIC
+                   : ACCOUNT_STORE;
     }
     if (op->kind == SPEX_OP_PREFETCH || op->kind == SPEX_OP_SVE_PREFETCH)
         return ACCOUNT_HINT;

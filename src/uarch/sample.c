@@ -205,7 +205,8 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
                 translation = spex_uarch_result_translation(result);
             }
             missed(core, &steps[i], sampled, &first, &data, &translation);
-            bool waits = op->flags & SPEX_OPF_LOAD || op->flags & SPEX_OPF_ATOMIC;
+            /* ST64BV waits for its status (D17.6.4.4). */
+            bool waits = op->flags & (SPEX_OPF_LOAD | SPEX_OPF_ATOMIC | SPEX_OPF_STATUS_RESULT);
             if (waits && data > c->l1d_latency)
                 latency += data - c->l1d_latency;
             latency += translation;

@@ -399,7 +399,8 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
                      .pc = pc,
                      .issue = issue,
                      .latency = latency[op->exec],
-                     .atomic = op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL)};
+                     .atomic =
+                         op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL | SPEX_OPF_STATUS_RESULT)};
     size_t before = k->stored_count;
     if (divide)
         s.issue = max(s.issue, k->busy[op->exec != SPEX_EXEC_DIV]);

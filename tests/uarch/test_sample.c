@@ -143,6 +143,8 @@ static void expect(struct run *r, unsigned insn, spex_uarch_result result, uint3
 
 static void test_chain(void **state)
 {
+    SPEC(PKT-144); /* issued: when the operands are there */
+    SPEC(PKT-145); /* complete: when the quotient is there, however long that takes */
     struct run r = run_new(WIDE);
     run_op(&r, op_make(SPEX_EXEC_MUL, 1, 0, 0));       /* dispatched 0, issued 1, done 3 */
     run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, 0));       /* issued 3, done 4 */
@@ -269,6 +271,58 @@ static void test_atomic_and_split(void **state)
     spex_uarch_free(r.model);
 }
 
+/* A store that misses is done when the buffer has it; one with a status, when that came back. */
+static void test_status_result(void **state)
+{
+    SPEC(DAT-111);
+    struct run r = run_new(WIDE ",dram.latency=200");
+    struct spex_op st64bv = op_make(SPEX_EXEC_STORE, 3, 0, 1);
+    run_op(&r, op_make(SPEX_EXEC_STORE, -1, 0, 1));
+    st64bv.flags |= SPEX_OPF_STATUS_RESULT;
+    run_op(&r, st64bv);
+    run_enter(&r);
+    struct spex_outcome plain = {0}, status = {0};
+    spex_uarch_result missed = SPEX_UARCH_DRAM | 200 << 16;
+    spex_uarch_replay(r.core, r.core->sequence, 0, missed, &plain);
+    spex_uarch_replay(r.core, r.core->sequence, 1, missed, &status);
+    assert_in_range(plain.total, 1, 10);
+    assert_in_range(status.total, 190, 210);
+    spex_uarch_free(r.model);
+}
+
+/* The events of all accesses add up to what a PMU would have counted (D17.6). */
+static void test_events_are_those_of_a_pmu(void **state)
+{
+    SPEC(DAT-18);
+    struct spex_uarch *model = model_new("l1d.size=4K,l1d.ways=2,l2.size=32K,l2.ways=4,"
+                                         "llc.size=64K,llc.ways=4,overlap=0");
+    struct spex_uarch_core *core = core_new(model, 0);
+    struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1);
+    uint64_t l1 = 0, l2 = 0, llc = 0, llc_miss = 0, walk = 0, x = 12345;
+    for (unsigned i = 0; i < 20000; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        uint64_t va = 0x100000 + (x >> 33) % 0x40000 / 8 * 8;
+        struct spex_access access = {0};
+        spex_uarch_clock_reach(core, spex_uarch_clock(core) + 1000); /* nothing is on its way */
+        spex_uarch_result r = spex_uarch_load(core, va, 8, 0);
+        spex_uarch_access(core, &load, va, 8, r, &access);
+        l1 += (access.events & L1_MISS) != 0;
+        l2 += (access.events & L2_MISS) != 0;
+        llc += (access.events & LLC) != 0;
+        llc_miss += (access.events & LLC_MISS) != 0;
+        walk += (access.events & WALK) != 0;
+    }
+    struct spex_uarch_counts counts;
+    spex_uarch_counts(core, &counts);
+    assert_true(counts.l1_miss > counts.l2_miss && counts.llc_miss > 100 && counts.walk > 10);
+    assert_int_equal(l1, counts.l1_miss);
+    assert_int_equal(l2, counts.l2_miss);
+    assert_int_equal(llc, counts.llc_access);
+    assert_int_equal(llc_miss, counts.llc_miss);
+    assert_int_equal(walk, counts.walk);
+    spex_uarch_free(model);
+}
+
 static void test_writeback_base(void **state)
 {
     /* LDR X1, [X0], #8 twice: the second waits for the add, not for the load. */
@@ -359,5 +413,6 @@ static void test_barrier_stops_dispatch(void **state)
 TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain),
           TEST(test_branches_and_barriers_complete), TEST(test_width), TEST(test_queue),
           TEST(test_misses_delay_their_users), TEST(test_pair_waits_for_the_later_half),
-          TEST(test_atomic_and_split), TEST(test_writeback_base), TEST(test_across_blocks),
+          TEST(test_atomic_and_split), TEST(test_status_result),
+          TEST(test_events_are_those_of_a_pmu), TEST(test_writeback_base), TEST(test_across_blocks),
           TEST(test_window_is_bounded), TEST(test_barrier_stops_dispatch))
