@@ -23,7 +23,6 @@ static struct {
     bool threaded, running, stop;
     uint32_t sleeping; /* the model's thread is */
     uint32_t waiting;  /* the guest's is */
-    uint32_t wanted;   /* the guest's wants the lock */
 } all = {.work = PTHREAD_COND_INITIALIZER, .space = PTHREAD_COND_INITIALIZER};
 
 static uint64_t head_of(const struct flow *f)
@@ -33,9 +32,9 @@ static uint64_t head_of(const struct flow *f)
 
 static void take_lock(void)
 {
-    __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&plugin.order.wanted, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&plugin.order.lock);
-    __atomic_fetch_sub(&all.wanted, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&plugin.order.wanted, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- the model's side, under the lock ---- */
@@ -73,7 +72,7 @@ static void *run_model(void *unused)
     while (!all.stop) {
         if (pump()) {
             wake_guest();
-            if (__atomic_load_n(&all.wanted, __ATOMIC_RELAXED)) {
+            if (__atomic_load_n(&plugin.order.wanted, __ATOMIC_RELAXED)) {
                 pthread_mutex_unlock(&plugin.order.lock);
                 sched_yield();
                 pthread_mutex_lock(&plugin.order.lock);
@@ -397,7 +396,7 @@ void flow_rescue(void)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
-    __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&plugin.order.wanted, 1, __ATOMIC_RELAXED);
     if (!pthread_mutex_timedlock(&plugin.order.lock, &until))
         end_all_locked();
 }
@@ -418,6 +417,6 @@ void flow_in_child(struct vcpu *v)
     pthread_cond_init(&all.work, NULL);
     pthread_cond_init(&all.space, NULL);
     all.running = all.threaded = false;
-    all.sleeping = all.waiting = all.wanted = 0;
+    all.sleeping = all.waiting = plugin.order.wanted = 0;
     order_in_child(v ? v->flow : NULL);
 }

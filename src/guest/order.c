@@ -256,19 +256,47 @@ static bool looks_on(int tid)
     return false;
 }
 
-/* No thread of this process runs, but those that ask whose turn it is. */
-static bool all_quiet(void)
+/* How often a thread has run so far. */
+static uint64_t times_run(int tid)
+{
+    static const char word[] = "voluntary_ctxt_switches:";
+    char text[4096];
+    uint64_t times = 0;
+    const char *at = read_of(tid, "status", text, sizeof text) ? text : "";
+    while ((at = strstr(at, word))) { /* and nonvoluntary */
+        at += sizeof word - 1;
+        times += strtoull(at, NULL, 10);
+    }
+    return times;
+}
+
+/* Threads that sleep; those that ask whose turn it is do not count. False if one runs. */
+static bool look_at_all(uint64_t *times)
 {
     DIR *threads = opendir("/proc/self/task");
     const struct dirent *entry;
     bool quiet = threads != NULL;
+    *times = 0;
     while (quiet && (entry = readdir(threads))) {
         int tid = atoi(entry->d_name);
-        quiet = tid <= 0 || looks_on(tid) || !strchr("RD", state_letter(tid));
+        if (tid <= 0 || looks_on(tid))
+            continue;
+        *times += times_run(tid);
+        quiet = state_letter(tid) == 'S';
     }
     if (threads)
         closedir(threads);
     return quiet;
+}
+
+/*
+ * Does no thread of this process run, but those that ask whose turn it is? One may have woken
+ * another behind our back: none has run between two looks.
+ */
+static bool all_quiet(void)
+{
+    uint64_t before, after;
+    return look_at_all(&before) && look_at_all(&after) && before == after;
 }
 
 /*
@@ -279,7 +307,8 @@ static bool all_quiet(void)
 static bool look_at_holder(uint64_t moves, unsigned times)
 {
     struct flow *h = plugin.order.holder;
-    if (!h || plugin.order.moves != moves || times < 2 || inside(h))
+    if (!h || plugin.order.moves != moves || times < 2 || inside(h) ||
+        __atomic_load_n(&plugin.order.wanted, __ATOMIC_SEQ_CST))
         return false;
     if (!h->tid || (h->pausing && away(h))) /* its thread has not begun; or its time is not up */
         return false;
