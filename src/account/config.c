@@ -261,14 +261,15 @@ enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_co
 
 /* ---- words of --model ---- */
 
-/* full, fast, none: how the numbers are used. */
+/* full, sampled, fast, none: how the numbers are used. */
 static bool set_mode(struct spex_uarch_config *config, const char *word, size_t length)
 {
-    static const char *const modes[3] = {"full", "fast", "none"};
-    for (unsigned m = 0; m < 3; m++)
+    static const char *const modes[4] = {"full", "fast", "none", "sampled"};
+    for (unsigned m = 0; m < 4; m++)
         if (strlen(modes[m]) == length && !memcmp(modes[m], word, length)) {
             config->fast = m == 1;
             config->none = m == 2;
+            config->sampled = m == 3;
             return true;
         }
     return false;
@@ -295,11 +296,13 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
             work->sources = before.sources;
             work->fast = before.fast;
             work->none = before.none;
+            work->sampled = before.sampled;
             return status;
         }
         if (set_mode(work, word, length))
             return SPEX_OK;
-        return fail(error, SPEX_INVALID, "model '%.*s': neither KEY=VALUE nor full, fast, none, %s",
+        return fail(error, SPEX_INVALID,
+                    "model '%.*s': neither KEY=VALUE nor full, sampled, fast, none, %s",
                     (int)length, word, preset_list(list));
     }
     if (length == sizeof none - 1 && !memcmp(word, none, length)) {

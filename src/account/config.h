@@ -18,6 +18,7 @@ enum {
 struct spex_uarch_config {
 #define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "account/numbers.def"
+    bool sampled;    /* --model sampled: timing.h's, with details near samples alone */
     bool fast;       /* --model fast: the model of uarch/model.h in place of timing.h's */
     bool none;       /* --model none: no caches, TLBs or prediction */
     uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
@@ -45,9 +46,9 @@ enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *othe
 
 /*
  * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
- * full, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the word and
- * what is allowed. SPEX_OK only if the whole configuration is consistent;
- * *config is untouched otherwise.
+ * full, sampled, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the
+ * word and what is allowed. SPEX_OK only if the whole configuration is consistent; *config is
+ * untouched otherwise.
  */
 enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
                                        struct spex_error *error);

@@ -99,6 +99,9 @@ static int parse_model(const struct cli_list *words, bool deterministic,
     if (deterministic && (o->model.fast || o->model.none))
         return cli_usage("--deterministic takes the full model: leave --model %s out",
                          o->model.none ? "none" : "fast");
+    if (o->truth && o->model.sampled)
+        return cli_usage("--truth counts every operation, and --model sampled looks closely at "
+                         "those near samples alone: use --model full");
     for (size_t i = 0; o->model.fast && i < words->count; i++) {
         const char *word = spex_uarch_full_only(words->items[i]);
         int length = word ? (int)strcspn(word, ",") : 0;

@@ -36,12 +36,12 @@ extern const char run_standard_cpu[];
      "help features)",                                                                             \
      run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "number of the model, a preset, or fast (what you get), full, none: no caches (spex help "    \
-     "model)",                                                                                     \
+     "number of the model, a preset, or fast (what you get), sampled, full, none: no caches (spex " \
+     "help model)",                                                                                     \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
-     "the same bytes each time, with several threads, too: they take turns; the full model", NULL, \
-     NULL},                                                                                        \
+     "the same bytes each time, with several threads, too: they take turns; the full model, or "   \
+     "sampled", NULL, NULL},                                                                                        \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \
     {"sysroot", 'L', CLI_STRING, offsetof(struct run_options, sysroot), "DIR",                     \

@@ -53,6 +53,9 @@ static void print_model(struct out *out)
         "        instruction side, the store buffer and the time of system calls\n"
         "  full  all of that, for three to eight times the cost; prefetch=none switches "
         "prefetchers off\n"
+        "  sampled  what full says, for a third to two thirds of its cost: details near samples "
+        "alone\n"
+        "        (several threads: at all operations)\n"
         "  none  no caches, TLBs or prediction\n"
         "docs/model.md explains it. Values below are of the presets in this order:");
     while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&

@@ -242,8 +242,7 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t su
 
 /* ---- words ---- */
 
-static inline void note_branch(struct flow *f, const struct spex_timing_block *timing,
-                               uint64_t next)
+void account_branch(struct flow *f, const struct spex_timing_block *timing, uint64_t next)
 {
     if (timing->end > SPEX_UARCH_END_COND ||
         (timing->end == SPEX_UARCH_END_COND && next != timing->next)) {
@@ -252,8 +251,7 @@ static inline void note_branch(struct flow *f, const struct spex_timing_block *t
     }
 }
 
-/* How the block ended, by the word after its own; 0 if there is none. */
-static struct spex_timing_run ended(const struct block *block, uint64_t end)
+struct spex_timing_run account_ended(const struct block *block, uint64_t end)
 {
     const struct spex_timing_block *timing = &block->timing;
     struct spex_timing_run run = {.executed = timing->count, .next = timing->next};
@@ -275,7 +273,7 @@ static struct spex_timing_run ended(const struct block *block, uint64_t end)
 
 bool account_judge(struct flow *f, const struct block *block, uint64_t mark)
 {
-    struct spex_timing_run run = ended(block, mark);
+    struct spex_timing_run run = account_ended(block, mark);
     return !run.cut && spex_timing_predict(f->core, &block->timing, run.next);
 }
 
@@ -311,6 +309,7 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
 {
     struct spex_timing_block *timing = &block->timing;
     struct execution e = {.block = block, .run = run, .fault = run->cut};
+    uint64_t before = spex_timing_clock(f->core);
     if (run->executed < timing->count)
         f->vcpu->task.shared->cut++;
     if (__builtin_expect(f->left >= run->executed && !block->truth, 1)) {
@@ -330,7 +329,9 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
         }
         sample(f, &e);
     }
-    note_branch(f, timing, run->next);
+    account_branch(f, timing, run->next);
+    if (f->detail.learns)
+        detail_learn(&f->detail, timing, run, spex_timing_clock(f->core) - before);
 }
 
 /* The block is entered, with these words of registers at its entry; how many there are. */
@@ -493,7 +494,7 @@ static bool find_end(struct flow *f)
         }
         uint64_t head = __atomic_load_n(&f->head, __ATOMIC_ACQUIRE);
         if (head == f->seen)
-            return f->finish;
+            return f->finish || f->end;
         f->seen = head;
     }
 }
@@ -544,9 +545,9 @@ static bool step(struct flow *f)
         return true;
     }
     struct block *block = block_of(word);
-    bool whole = f->scan < f->seen; /* otherwise it is the last, and nobody judged it */
-    struct spex_timing_run run = ended(block, whole ? word_at(f, f->scan) : 0);
-    if (!whole)
+    uint64_t end = f->scan < f->seen ? word_at(f, f->scan) : f->end;
+    struct spex_timing_run run = account_ended(block, end);
+    if (!end) /* it is the last, and nobody judged it */
         run.mispredicted = spex_timing_predict(f->core, &block->timing, run.next);
     uint64_t first = f->at + 1, words[FLOW_REGISTERS];
     if (plugin.user.stacks) {
@@ -565,7 +566,8 @@ bool account_turn(struct flow *f, uint64_t limit, uint64_t most)
 {
     uint64_t from = f->at;
     do {
-        quick_blocks(f, limit, most - (f->at - from));
+        if (!f->detail.learns)
+            quick_blocks(f, limit, most - (f->at - from));
         if (f->at - from >= most || (f->at != from && spex_timing_clock(f->core) > limit))
             break;
     } while (step(f) && f->at - from < most && spex_timing_clock(f->core) <= limit);
@@ -656,6 +658,7 @@ void account_begin(struct flow *f, uint64_t start)
     f->vcpu->pending.slot = NO_SLOT;
     f->left = until < NEVER ? until : NEVER;
     f->branch = NULL;
+    detail_begin(f);
     spex_timing_reach(f->core, start);
     publish_clock(f);
 }
@@ -665,6 +668,7 @@ void account_tell(struct flow *f)
     struct spex_spu *unit = f->vcpu->task.unit;
     complete_pending(f);
     uint64_t until = unit ? spex_spu_until(unit) : UINT64_MAX;
+    detail_settle(f);
     if (until < NEVER && f->left <= until)
         spex_spu_pass(unit, until - f->left);
 }

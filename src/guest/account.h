@@ -7,6 +7,7 @@
 
 #include "calls.h"
 #include "account/blame.h"
+#include "detail.h"
 #include "flow.h"
 #include "pause.h"
 #include "stack.h"
@@ -46,7 +47,9 @@ struct flow {
     uint64_t heap_time;
     struct calls made; /* calls, with --truth */
     struct blame *cycles;
-    uint64_t uncounted; /* parts of a cycle outside the regions that are counted */
+    uint64_t uncounted;   /* parts of a cycle outside the regions that are counted */
+    uint64_t end;         /* the word that ends the last block, if it is not in the ring; or 0 */
+    struct detail detail; /* sampled detail */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;                           /* of the thread, the host's number; 0 until it has begun */
@@ -82,6 +85,10 @@ bool account_judge(struct flow *f, const struct block *block, uint64_t mark);
 
 /* Does it read the same again and again, and write nothing? */
 bool account_spins(const struct flow *f);
+/* How the block ended, by the word after its own; 0 if there is none. */
+struct spex_timing_run account_ended(const struct block *block, uint64_t end);
+/* The block was executed to its end, and control went on at next. */
+void account_branch(struct flow *f, const struct spex_timing_block *timing, uint64_t next);
 /* Is there a word that can be dealt with? */
 bool account_ready(struct flow *f);
 /*

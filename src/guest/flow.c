@@ -94,7 +94,7 @@ static void *run_model(void *unused)
 static void start_thread(void)
 {
     sigset_t every, old;
-    all.threaded = plugin.run->model.thread;
+    all.threaded = plugin.run->model.thread && !plugin.user.sampled;
     all.stop = false;
     if (!all.threaded)
         return;
@@ -215,6 +215,8 @@ void flow_turn(struct hot *h)
         order_check(f);
         leave(f);
         see_heap(v);
+    } else if (plugin.user.sampled && !f->detail.learns) {
+        f->detail.near = 0; /* it is alone again */
     } else if (now + FLOW_CHUNK > FLOW_RING) {
         wait_for(f, now + FLOW_CHUNK - FLOW_RING, false);
     }
@@ -228,16 +230,22 @@ void flow_yield(struct hot *h)
         flow_turn(h);
 }
 
+void flow_settle(struct vcpu *v)
+{
+    publish(v);
+    take_lock();
+    while (account_turn(v->flow, UINT64_MAX, UINT32_MAX))
+        ;
+    pthread_mutex_unlock(&plugin.order.lock);
+}
+
 void flow_drain(struct vcpu *v)
 {
     struct flow *f = v->flow;
-    publish(v);
     if (several()) {
-        take_lock();
-        while (account_turn(f, UINT64_MAX, UINT32_MAX))
-            ;
-        pthread_mutex_unlock(&plugin.order.lock);
+        flow_settle(v);
     } else {
+        publish(v);
         wait_for(f, f->head, true);
     }
 }
@@ -269,9 +277,16 @@ void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
     uint64_t word = FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE);
     const struct block *last = v->hot->open;
     v->hot->open = NULL;
-    if (last && account_judge(v->flow, last, word))
+    if (v->hot->far)
+        detail_mark(v, last, word);
+    else if (last && account_judge(v->flow, last, word))
         word |= FLOW_WRONG;
     hot_push(v->hot, word);
+    if (!plugin.user.sampled)
+        return;
+    if (!several())
+        flow_settle(v);
+    detail_resume(v->flow);
 }
 
 uint64_t flow_clock(const struct vcpu *v)

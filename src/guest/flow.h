@@ -102,6 +102,8 @@ void flow_rescue(void);
 
 /* The words of a ring are complete up to here, and are all read when this returns. */
 void flow_drain(struct vcpu *v);
+/* The thread, which is the only one, deals with all its words itself. */
+void flow_settle(struct vcpu *v);
 /* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);
 /* A block with YIELD or WFE was entered: the thread waits for others. */

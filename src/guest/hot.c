@@ -11,6 +11,7 @@
  * A vCPU's state belongs to its thread; nothing here is shared.
  */
 #include "base/bits.h"
+#include "account.h"
 #include "plugin.h"
 #include "regs.h"
 
@@ -52,7 +53,7 @@ static void on_prefetch(unsigned vcpu, void *data)
 static void on_prefetch_full(unsigned vcpu, void *data)
 {
     const struct insn *insn = data;
-    hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(traced_address(vcpu, insn), insn->index));
+    hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(traced_address(vcpu, insn), insn->index));
 }
 
 /* ---- callbacks on the hot path ---- */
@@ -279,7 +280,7 @@ static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
 static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     if (qemu_plugin_mem_is_store(info))
-        hot_push(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+        hot_access(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
 /* These first, though others may come before them: QEMU makes no callback for them. */
@@ -297,7 +298,7 @@ static void push_early(unsigned vcpu, const struct block *block)
             va &= -(uint64_t)bytes;
         }
         for (unsigned at = 0; at < bytes; at += 64)
-            hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
+            hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
     }
 }
 
@@ -337,6 +338,83 @@ static void on_early_full_stack(unsigned vcpu, void *data)
 }
 
 WITH_SIGNAL(on_handler_full_stack, push_stack)
+
+/* ---- sampled detail: the same near samples ---- */
+
+static void on_block_sampled(unsigned vcpu, void *data)
+{
+    hot_enter(&plugin.hot[vcpu], data);
+}
+
+static void on_early_sampled(unsigned vcpu, void *data)
+{
+    hot_enter(&plugin.hot[vcpu], data);
+    push_early(vcpu, data);
+}
+
+WITH_SIGNAL(on_handler_sampled, on_block_sampled)
+
+static void on_block_sampled_stack(unsigned vcpu, void *data)
+{
+    struct hot *h = &plugin.hot[vcpu];
+    const struct block *last = h->stack.last;
+    h->stack.last = data;
+    hot_enter(h, data);
+    if (h->far)
+        h->vcpu->flow->stack.last = data;
+    if (__builtin_expect(last->turn != 0, 0)) {
+        if (h->far)
+            turns_far(h, last, data);
+        else
+            turns_tell(h, last);
+    }
+}
+
+static void on_early_sampled_stack(unsigned vcpu, void *data)
+{
+    on_block_sampled_stack(vcpu, data);
+    push_early(vcpu, data);
+}
+
+WITH_SIGNAL(on_handler_sampled_stack, on_block_sampled_stack)
+
+static __attribute__((noinline)) void far_load(struct hot *h, uint64_t word, unsigned size)
+{
+    spex_timing_far_load_slow(h->timing, &h->open->timing, word, size,
+                              h->far_clock >> SPEX_FAR_FRACTION);
+}
+
+static __attribute__((noinline)) void far_store(struct hot *h, uint64_t word, unsigned size)
+{
+    spex_timing_far_store_slow(h->timing, &h->open->timing, word, size,
+                               h->far_clock >> SPEX_FAR_FRACTION);
+}
+
+/* One callback per kind and size; data as in on_access_full(). */
+#define SAMPLED(kind, bytes)                                                                       \
+    static void on_##kind##_sampled_##bytes(unsigned vcpu, qemu_plugin_meminfo_t info,             \
+                                            uint64_t va, void *data)                               \
+    {                                                                                              \
+        struct hot *h = &plugin.hot[vcpu];                                                         \
+        if (__builtin_expect(!h->far, 0))                                                          \
+            hot_push(h, (va & FLOW_VALUE) | (uintptr_t)data);                                      \
+        else if (__builtin_expect(!spex_timing_far_##kind(h->timing, va, bytes), 0))               \
+            far_##kind(h, (va & FLOW_VALUE) | (uintptr_t)data, bytes);                             \
+    }
+SAMPLED(load, 1)
+SAMPLED(load, 2)
+SAMPLED(load, 4)
+SAMPLED(load, 8)
+SAMPLED(store, 1)
+SAMPLED(store, 2)
+SAMPLED(store, 4)
+SAMPLED(store, 8)
+#undef SAMPLED
+
+static const qemu_plugin_vcpu_mem_cb_t on_sampled[2][4] = {
+    {on_load_sampled_1, on_load_sampled_2, on_load_sampled_4, on_load_sampled_8},
+    {on_store_sampled_1, on_store_sampled_2, on_store_sampled_4, on_store_sampled_8},
+};
 
 /* ---- truth: the same, with everything counted ---- */
 
@@ -497,7 +575,7 @@ static void on_wide_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va,
     if (access_kind(op_of(insn)) == ATOMIC && !qemu_plugin_mem_is_store(info))
         return;
     for (unsigned at = 0; at < size; at += piece)
-        hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, insn->index));
+        hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, insn->index));
 }
 
 void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
@@ -517,9 +595,12 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
     if (op->kind == SPEX_OP_DC_ZVA || (plugin.user.none && block_by_registers(at)))
         return;
     bool wide = plugin.user.api >= 2 && op->access_bytes > at->size;
-    qemu_plugin_vcpu_mem_cb_t callback =
-        plugin.user.full ? (access_kind(op) == ATOMIC ? on_atomic_full : on_access_full)
-                         : callback_of(at);
+    enum access kind = access_kind(op);
+    qemu_plugin_vcpu_mem_cb_t callback = !plugin.user.full ? callback_of(at)
+                                         : kind == ATOMIC  ? on_atomic_full
+                                         : plugin.user.sampled
+                                             ? on_sampled[kind][__builtin_ctz(at->size)]
+                                             : on_access_full;
     void *data =
         plugin.user.full ? (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index) : (void *)at;
     if (wide) {
@@ -534,13 +615,14 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler)
 {
     bool truth = plugin.user.truth && block->truth;
-    static const qemu_plugin_vcpu_udata_cb_t callbacks[2][5][3] = {
+    static const qemu_plugin_vcpu_udata_cb_t callbacks[2][6][3] = {
         {
             {on_block, on_zva, on_handler},
             {on_block_none, on_block_none, on_handler_none},
             {on_block_truth, on_zva_truth, on_handler_truth},
             {on_block_full, on_early_full, on_handler_full},
             {on_block_none_truth, on_block_none_truth, on_handler_none_truth},
+            {on_block_sampled, on_early_sampled, on_handler_sampled},
         },
         {
             {on_block_stack, on_zva_stack, on_handler_stack},
@@ -548,9 +630,14 @@ void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handle
             {on_block_truth_stack, on_zva_truth_stack, on_handler_truth_stack},
             {on_block_full_stack, on_early_full_stack, on_handler_full_stack},
             {on_block_none_truth_stack, on_block_none_truth_stack, on_handler_none_truth_stack},
+            {on_block_sampled_stack, on_early_sampled_stack, on_handler_sampled_stack},
         },
     };
-    unsigned kind = plugin.user.full ? 3 : plugin.user.none ? (truth ? 4 : 1) : truth ? 2 : 0;
+    unsigned kind = plugin.user.sampled ? 5
+                    : plugin.user.full  ? 3
+                    : plugin.user.none  ? (truth ? 4 : 1)
+                    : truth             ? 2
+                                        : 0;
     qemu_plugin_vcpu_udata_cb_t callback = callbacks[plugin.user.stacks][kind][handler        ? 2
                                                                                : block->early ? 1
                                                                                               : 0];

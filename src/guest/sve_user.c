@@ -131,7 +131,7 @@ void sve_execute_full(unsigned vcpu, void *data)
         return;
     sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : RUN_FULL, &list);
     for (unsigned i = 0; i < list.count; i++)
-        hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
+        hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
 
 /* How many accesses there were, from what the full model knows. */

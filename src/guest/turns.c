@@ -1,4 +1,5 @@
 /* Call stacks: from blocks, registers and signal frames of the guest to stack.h. */
+#include "account.h"
 #include "need.h"
 #include "plugin.h"
 #include "regs.h"
@@ -95,6 +96,22 @@ void turns_tell(struct hot *h, const struct block *last)
     s->moved = false;
     push(h, FLOW_X29, s->sp[-2]);
     push(h, FLOW_X30, s->sp[-1]);
+}
+
+void turns_far(struct hot *h, const struct block *last, const struct block *block)
+{
+    struct stack *s = &h->stack, *kept = &h->vcpu->flow->stack;
+    if (!find_registers(h)) {
+        s->last = kept->last = &turns_start;
+        return;
+    }
+    turns_copy(h->vcpu, true);
+    if (plugin.user.allocs)
+        turns_follow(&h->vcpu->callers, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+    turns_follow(kept, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+    s->moved |= (last->turn & STACK_MOVES) != 0;
+    if ((last->turn & (STACK_MOVES - 1)) != STACK_GOES_ON)
+        s->moved = false;
 }
 
 /* ---- signals ---- */

@@ -146,6 +146,7 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
     }
     plugin.user.none = plugin.run->model.none;
     plugin.user.full = !plugin.user.none && !plugin.run->model.fast;
+    plugin.user.sampled = plugin.user.full && plugin.run->model.sampled;
     /* The full model uses only the blocks of the fast one. */
     struct spex_uarch_config small = plugin.run->model;
     small.none |= plugin.user.full;

@@ -10,12 +10,15 @@
 
 #include "allocs.h"
 #include "code.h"
+#include "detail.h"
 #include "flow.h"
 #include "program.h"
 #include "qemu_plugin.h"
 #include "regs.h"
 #include "stack.h"
 #include "task.h"
+
+#include "uarch/far.h"
 
 #include <pthread.h>
 
@@ -40,6 +43,10 @@ struct hot {
     uint64_t *at, *stop, *ring;
     const struct block *open; /* the last block, if its end has not come yet */
     struct spex_timing_core *timing;
+    /* sampled detail: operations until details are needed, 0 if they are; the time */
+    _Alignas(64) uint64_t far_left;
+    uint64_t far_clock;
+    bool far; /* they are not */
     /* --stacks; with the full model, the guest's thread knows only the last block and SP */
     _Alignas(64) struct stack stack;
 };
@@ -100,23 +107,57 @@ static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64
 }
 
 /* A block is entered: its word says how the branch to it was predicted. */
-static inline __attribute__((always_inline)) void hot_block(struct hot *h,
-                                                            const struct block *block)
+static inline __attribute__((always_inline)) uint64_t hot_word(struct hot *h,
+                                                               const struct block *block)
 {
     uint64_t word = FLOW_BLOCK | (uintptr_t)&block->timing;
     const struct block *last = h->open;
     h->open = block;
     if (last && spex_timing_predict(h->timing, &last->timing, block->timing.pc))
         word |= FLOW_WRONG;
-    hot_push(h, word);
+    return word;
+}
+
+static inline __attribute__((always_inline)) void hot_block(struct hot *h,
+                                                            const struct block *block)
+{
+    hot_push(h, hot_word(h, block));
+}
+
+/* Sampled detail: a block is entered; an access of the last block, as a word of the ring. */
+static inline __attribute__((always_inline)) void hot_enter(struct hot *h, struct block *block)
+{
+    struct spex_timing_block *timing = &block->timing;
+    if (__builtin_expect(h->far_left < timing->count, 0)) {
+        detail_enter(h, block);
+        return;
+    }
+    const struct block *last = h->open;
+    h->open = block;
+    h->far_left -= timing->count;
+    if (last)
+        spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing, timing->pc);
+    spex_timing_far_block(h->timing, timing, h->far_clock >> SPEX_FAR_FRACTION);
+    h->far_clock += timing->mean;
+}
+
+static inline void hot_access(struct hot *h, uint64_t word)
+{
+    if (h->far)
+        spex_timing_far_access(h->timing, &h->open->timing, word,
+                               h->far_clock >> SPEX_FAR_FRACTION);
+    else
+        hot_push(h, word);
 }
 
 /* One of a process. */
 struct user {
     struct spex_uarch *model;
     struct spex_timing *timing;
-    bool full; /* flow.h; otherwise the guest's threads run the fast model by themselves */
-    bool none; /* no caches, TLBs, prediction */
+    bool full;     /* flow.h; otherwise the guest's threads run the fast model by themselves */
+    bool sampled;  /* the same, with details near samples alone: detail.h */
+    bool none;     /* no caches, TLBs, prediction */
+    uint64_t pace; /* of sampled detail: what an operation takes, cycles << SPEX_FAR_FRACTION */
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */
@@ -213,6 +254,8 @@ void turns_begin(struct hot *h);
 void turns_copy(struct vcpu *v, bool all);
 /* stack_quick() was false at the entry of this block. */
 void turns_arrive(struct hot *h, const struct block *block);
+/* Sampled detail, far from samples: control went from the end of a block to this one. */
+void turns_far(struct hot *h, const struct block *last, const struct block *block);
 /* The full model: the registers that the model's thread needs for it go to the ring. */
 void turns_tell(struct hot *h, const struct block *last);
 /* A handler is entered: fills in what the stack needs. With the full model only that. */

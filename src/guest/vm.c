@@ -127,10 +127,13 @@ static enum spex_status set_model(struct spex_vm_config *config, const char *val
 {
     for (const char *word = value; word; word = strchr(word, ',')) {
         word += *word == ',';
-        if (strcspn(word, ",") == 4 && !memcmp(word, "full", 4))
+        int length = (int)strcspn(word, ",");
+        if ((length == 4 && !memcmp(word, "full", 4)) ||
+            (length == 7 && !memcmp(word, "sampled", 7)))
             return error_set(error, SPEX_UNSUPPORTED, 0,
-                             "model 'full': a guest runs on the fast model; allowed: fast, none, "
-                             "KEY=VALUE");
+                             "model '%.*s': a guest runs on the fast model; allowed: fast, none, "
+                             "KEY=VALUE",
+                             length, word);
     }
     return spex_uarch_config_set(&config->model, value, error);
 }

@@ -34,7 +34,8 @@ static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
 }
 
 /* Number of the youngest store that is older than the load and touches these bytes, or 0. */
-static uint64_t stored_find(const struct spex_timing_core *core, uint64_t piece, uint8_t bytes)
+static inline uint64_t stored_find(const struct spex_timing_core *core, uint64_t piece,
+                                   uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
     /* wide stores may have more pieces than fit: the oldest are forgotten */
@@ -185,7 +186,7 @@ static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, uns
 }
 
 /* In a run of stores that fills whole lines: is this line written without being fetched? */
-static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
+static inline bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
 {
     uint64_t line = va & ~63ull;
     uint32_t lines = va == core->stream_next ? core->stream_lines : 0;
@@ -198,8 +199,8 @@ static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
  * One access of a store whose address and data are known at t: when its line is there, and
  * when it can leave the store buffer.
  */
-static uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
-                    uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
+static inline uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
+                           uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
 {
     spex_uarch_result second;
     uint64_t line = va & ~63ull, also;
@@ -240,7 +241,7 @@ static inline uint64_t address(spex_timing_access access)
     return access & 0xffffffffffffull;
 }
 
-static void note(struct accesses *a, spex_uarch_result result)
+static inline void note(struct accesses *a, spex_uarch_result result)
 {
     if (a->results)
         *a->results++ = result;
@@ -265,8 +266,8 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct accou
  * A prefetch is done when its lines are asked for. Nothing is known about them, so its results are
  * 0.
  */
-static uint64_t do_hint(struct spex_timing_core *core, const struct account_op *u,
-                        struct accesses *a, uint32_t insn, uint64_t issue)
+static inline uint64_t do_hint(struct spex_timing_core *core, const struct account_op *u,
+                               struct accesses *a, uint32_t insn, uint64_t issue)
 {
     uint64_t done = issue + u->latency;
     for (; belongs(a, insn); note(a, 0)) {
@@ -280,9 +281,9 @@ static uint64_t do_hint(struct spex_timing_core *core, const struct account_op *
 }
 
 /* The same for stores and atomics; *written is when they can leave the store buffer. */
-static uint64_t do_store(struct spex_timing_core *core, const struct account_op *u,
-                         struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
-                         uint64_t *written)
+static inline uint64_t do_store(struct spex_timing_core *core, const struct account_op *u,
+                                struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
+                                uint64_t *written)
 {
     const spex_timing_access *last = a->next;
     uint64_t pieces = core->stored_count;

@@ -60,6 +60,11 @@ struct spex_timing_block {
     uint32_t place;          /* of its branch, among those that were taken; 0: never */
     bool dense;              /* as it was found */
     uint32_t late[TIMING_BTB_COUNT]; /* how late a target is, in cycles << 16 | parts */
+    /* the engine's own: retirement of an execution, cycles << 16, and how it was learned */
+    uint64_t mean;
+    double exact;
+    uint32_t seen;
+    uint8_t ways; /* far.h's own: its branch was taken (2), was not (1) */
 };
 
 /* ops must live as long as the block. Free what it holds with spex_timing_block_fini(). */

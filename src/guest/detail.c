@@ -1,0 +1,150 @@
+#include "detail.h"
+
+#include "account.h"
+#include "plugin.h"
+
+enum {
+    SMALLEST = 1024, /* period: below it every operation has details */
+    MEMORY = 256,    /* executions of a block over which its mean forgets */
+};
+
+/* Several threads take turns, and are accounted for whole. */
+static bool may_be_far(void)
+{
+    return __atomic_load_n(&plugin.order.count, __ATOMIC_RELAXED) <= 1 &&
+           plugin.run->output.period >= SMALLEST;
+}
+
+void detail_begin(struct flow *f)
+{
+    struct detail *d = &f->detail;
+    f->vcpu->hot->far = false;
+    f->vcpu->hot->far_left = 0;
+    if (!plugin.user.sampled)
+        return;
+    d->window = 2ull * plugin.run->model.rob;
+    d->filled = plugin.run->model.rob;
+    d->learns = may_be_far();
+    /* up to the first sample all of it, so that something is known */
+    d->near = d->learns ? f->left + 1 : UINT64_MAX;
+}
+
+/* ---- what blocks take ---- */
+
+uint64_t detail_guess(uint64_t operations)
+{
+    return operations * __atomic_load_n(&plugin.user.pace, __ATOMIC_RELAXED);
+}
+
+void detail_learn(struct detail *d, struct spex_timing_block *block,
+                  const struct spex_timing_run *run, uint64_t cycles)
+{
+    if (run->cut)
+        return;
+    const double took = (double)(cycles << SPEX_FAR_FRACTION);
+    if (d->fill) {
+        d->fill -= d->fill < block->count ? d->fill : block->count;
+        d->debt += (int64_t)(cycles << SPEX_FAR_FRACTION) - (int64_t)block->mean;
+        return;
+    }
+    enum { ALL = 1 << 16 };
+    d->operations += block->count;
+    d->expected += (double)block->mean;
+    d->cycles += took;
+    if (d->operations > ALL) {
+        d->operations /= 2;
+        d->expected /= 2;
+        d->cycles /= 2;
+    }
+    __atomic_store_n(&plugin.user.pace, (uint64_t)(d->cycles / d->operations), __ATOMIC_RELAXED);
+    block->seen += block->seen < MEMORY;
+    block->exact += (took - block->exact) / block->seen;
+    block->mean = (uint64_t)block->exact;
+}
+
+/* ---- near and far ---- */
+
+void detail_resume(struct flow *f)
+{
+    struct detail *d = &f->detail;
+    struct hot *h = f->vcpu->hot;
+    uint64_t window = f->vcpu->off ? 0 : d->window;
+    d->learns = may_be_far();
+    h->far = d->learns && f->left > window + d->filled;
+    if (!h->far) {
+        h->far_left = 0;
+        d->near = d->learns ? f->left + 1 : UINT64_MAX;
+        return;
+    }
+    uint64_t now = spex_timing_clock(f->core) << SPEX_FAR_FRACTION;
+    h->far_left = f->left - window;
+    h->far_clock = d->debt > 0 && (uint64_t)d->debt > now ? 0 : now - (uint64_t)d->debt;
+    d->start = h->far_clock;
+    f->left = window;
+    spex_timing_far_begin(f->core);
+}
+
+void detail_settle(struct flow *f)
+{
+    struct hot *h = f->vcpu->hot;
+    if (!h->far)
+        return;
+    struct detail *d = &f->detail;
+    if (d->expected > 0)
+        h->far_clock =
+            d->start + (uint64_t)((double)(h->far_clock - d->start) * d->cycles / d->expected);
+    spex_timing_far_end(f->core, h->far_clock >> SPEX_FAR_FRACTION);
+    d->debt = (int64_t)(spex_timing_clock(f->core) << SPEX_FAR_FRACTION) - (int64_t)h->far_clock;
+    f->left += h->far_left;
+    h->far_left = 0;
+    h->far = false;
+}
+
+void detail_mark(struct vcpu *v, const struct block *last, uint64_t word)
+{
+    struct hot *h = v->hot;
+    if (last) {
+        struct spex_timing_run run = account_ended(last, word);
+        if (!run.cut) {
+            spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing, run.next);
+            account_branch(v->flow, &last->timing, run.next);
+        }
+        v->task.shared->cut += run.executed < last->timing.count;
+        h->far_left += last->timing.count - run.executed;
+    }
+    detail_settle(v->flow);
+}
+
+void detail_enter(struct hot *h, struct block *block)
+{
+    struct flow *f = h->vcpu->flow;
+    struct detail *d = &f->detail;
+    const struct block *last = h->open;
+    if (!h->vcpu->live)
+        return;
+    if (h->far) { /* from here on there are details */
+        detail_settle(f);
+        d->near = f->left + 1;
+        d->fill = d->filled;
+        if (last) {
+            spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing,
+                                   block->timing.pc);
+            account_branch(f, &last->timing, block->timing.pc);
+            h->open = NULL;
+        }
+    }
+    uint64_t word = hot_word(h, block);
+    if (!d->near) { /* the sample is among the words */
+        f->end = word;
+        flow_settle(h->vcpu);
+        f->end = 0;
+        detail_resume(f);
+        if (h->far) {
+            h->open = NULL;
+            hot_enter(h, block);
+            return;
+        }
+    }
+    hot_push(h, word);
+    d->near -= d->near < block->timing.count ? d->near : block->timing.count;
+}

@@ -1,0 +1,52 @@
+/*
+ * Sampled detail in user mode (docs/model.md): the words of a ring are made and accounted for only
+ * near samples. The guest's thread does both. Far from samples its callbacks keep caches and
+ * predictors warm by themselves, and a block takes the mean of what it took where it was accounted
+ * for.
+ *
+ * Several threads take turns (order.h) and are accounted for whole.
+ */
+#ifndef GUEST_DETAIL_H
+#define GUEST_DETAIL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct block;
+struct flow;
+struct hot;
+struct vcpu;
+struct spex_timing_block;
+struct spex_timing_run;
+
+struct detail {
+    bool learns;     /* words are accounted for at once, and what blocks take is learned */
+    uint64_t window; /* operations with details before a sample */
+    uint64_t filled; /* of them, until the pipeline is full */
+    uint64_t near;   /* operations until the sample is among the words; 0: it is */
+    /* the present window: operations until the pipeline is full, and what they took beyond the mean
+     */
+    uint64_t fill;
+    int64_t debt;
+    /* of the last windows: operations; cycles << SPEX_FAR_FRACTION, by the means and in truth */
+    double operations, expected, cycles;
+    uint64_t start; /* of the stretch without details */
+};
+
+/* What a block is taken to take until it is known, cycles << SPEX_FAR_FRACTION. */
+uint64_t detail_guess(uint64_t operations);
+/* A task begins. */
+void detail_begin(struct flow *f);
+/* The entry of a block that is not far from the next sample. */
+void detail_enter(struct hot *hot, struct block *block);
+/* A block of the ring ran, and took so many cycles. */
+void detail_learn(struct detail *detail, struct spex_timing_block *block,
+                  const struct spex_timing_run *run, uint64_t cycles);
+/* A mark ends the last block, or there is none, far from samples. */
+void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);
+/* All words there were have been dealt with: goes on near or far. */
+void detail_resume(struct flow *f);
+/* Operations and time of the flow are those of what ran. */
+void detail_settle(struct flow *f);
+
+#endif

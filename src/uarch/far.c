@@ -1,0 +1,83 @@
+/* Caches, TLBs and predictors where the account of time does not run. */
+#include "uarch/far.h"
+
+#include "uarch/access.h"
+
+void spex_timing_far_begin(struct spex_timing_core *core)
+{
+    timing_memo_leave(core);
+}
+
+void spex_timing_far_end(struct spex_timing_core *core, uint64_t cycles)
+{
+    core->retire = later(core->retire, cycles);
+    core->fetch = core->retire;
+    core->dispatch = core->retire << 16 | core->begin;
+}
+
+/* Requests come at this time, and none before it. */
+static void set_time(struct spex_timing_core *core, uint64_t cycles)
+{
+    core->dispatch = cycles << 16 | core->begin;
+}
+
+void spex_timing_far_lines(struct spex_timing_core *core, struct spex_timing_block *block,
+                           uint64_t cycles)
+{
+    set_time(core, cycles);
+    timing_fetch_lines(core, block, cycles);
+}
+
+void spex_timing_far_load_slow(struct spex_timing_core *core, const struct spex_timing_block *block,
+                               spex_timing_access access, unsigned size, uint64_t cycles)
+{
+    uint64_t va = address(access), end = va + size - 1, pc = block->pc + 4 * (access >> 48);
+    spex_uarch_result result = 0;
+    set_time(core, cycles);
+    uint64_t t = cycles + translate(core, va, &result);
+    if ((va ^ end) > 63)
+        t += translate(core, end, &result);
+    timing_memory_load(core, va, t, pc, &result);
+    if ((va & 63) + size > 64)
+        timing_memory_load(core, end & ~63ull, t, pc, &result);
+}
+
+static void far_store(struct spex_timing_core *core, const struct spex_timing_block *block,
+                      spex_timing_access access, unsigned size, bool atomic, uint64_t cycles)
+{
+    uint64_t va = address(access), end = va + size - 1, accepted;
+    spex_uarch_result result = 0;
+    set_time(core, cycles);
+    uint64_t t = cycles + translate(core, va, &result);
+    if ((va ^ end) > 63)
+        t += translate(core, end, &result);
+    own(core, va, size, t, block->pc + 4 * (access >> 48), atomic, &result, &accepted);
+}
+
+void spex_timing_far_store_slow(struct spex_timing_core *core,
+                                const struct spex_timing_block *block, spex_timing_access access,
+                                unsigned size, uint64_t cycles)
+{
+    far_store(core, block, access, size, false, cycles);
+}
+
+void spex_timing_far_access(struct spex_timing_core *core, const struct spex_timing_block *block,
+                            spex_timing_access access, uint64_t cycles)
+{
+    const struct account_op *u = &block->uops[access >> 48];
+    uint64_t va = address(access);
+    spex_uarch_result unused = 0;
+    switch (u->kind) {
+    case ACCOUNT_LOAD:
+        spex_timing_far_load_slow(core, block, access, u->size, cycles);
+        break;
+    case ACCOUNT_HINT:
+        set_time(core, cycles);
+        if (u->hint)
+            cycles += translate(core, va, &unused);
+        timing_memory_hint(core, va & ~63ull, cycles, u->hint);
+        break;
+    default:
+        far_store(core, block, access, u->size, u->kind == ACCOUNT_ATOMIC, cycles);
+    }
+}

@@ -1,0 +1,113 @@
+/*
+ * Sampled detail: what the full model does where nobody asks for details (docs/model.md, "Sampled
+ * detail"). Caches, TLBs, prefetchers and predictors see every access and every branch, at the time
+ * that the caller estimates; pipeline, store buffer and window do not exist. A block takes what it
+ * took on average where the account of time ran it.
+ *
+ * Between spex_timing_far_begin() and spex_timing_far_end() these functions take the place of
+ * spex_timing_predict() and spex_timing_run(); the caller keeps the time.
+ */
+#ifndef UARCH_FAR_H
+#define UARCH_FAR_H
+
+#include "uarch/account.h"
+
+enum { SPEX_FAR_FRACTION = 16 }; /* bits of a time below a cycle */
+
+/* The pipeline is left as it is, and at this time goes on empty. */
+void spex_timing_far_begin(struct spex_timing_core *core);
+void spex_timing_far_end(struct spex_timing_core *core, uint64_t cycles);
+
+/* ---- blocks ---- */
+
+void spex_timing_far_lines(struct spex_timing_core *core, struct spex_timing_block *block,
+                           uint64_t cycles);
+
+/*
+ * Most branches never go but one way. Once the counter below the tables is sure of it, they teach
+ * the predictor nothing: no table disagrees, since what is in them comes from mispredictions.
+ */
+static inline bool far_steady(struct spex_timing_core *core, struct spex_timing_block *block,
+                              bool taken)
+{
+    struct timing_predictor *p = core->predictor;
+    uint8_t way = taken ? 2 : 1;
+    if (__builtin_expect(block->ways != way, 0)) {
+        block->ways |= way;
+        return false;
+    }
+    if (p->base[((block->next - 4) >> 2) & p->base_mask].state !=
+        (TIMING_COUNTER | (taken ? 7 : 0)))
+        return false;
+    p->history[2] = p->history[2] << 1 | p->history[1] >> 63;
+    p->history[1] = p->history[1] << 1 | p->history[0] >> 63;
+    p->history[0] = p->history[0] << 1 | taken;
+    return true;
+}
+
+/* Control went from the end of the block to next. */
+static inline void spex_timing_far_branch(struct spex_timing_core *core,
+                                          struct spex_timing_block *block, uint64_t next)
+{
+    if (block->end == SPEX_UARCH_END_NONE)
+        return;
+    bool taken = block->end > SPEX_UARCH_END_COND || next != block->next;
+    if (block->end != SPEX_UARCH_END_DIRECT &&
+        (block->end != SPEX_UARCH_END_COND || !far_steady(core, block, taken)))
+        core->counts.mispredict += spex_timing_predict(core, block, next);
+    if (taken)
+        timing_btb(core, block);
+}
+
+/* The block is entered at this time. */
+static inline void spex_timing_far_block(struct spex_timing_core *core,
+                                         struct spex_timing_block *block, uint64_t cycles)
+{
+    if (__builtin_expect(block->fetched != core->code_generation, 0))
+        spex_timing_far_lines(core, block, cycles);
+}
+
+/* ---- accesses: of `size` bytes, by instruction `insn` of the block, at this time ---- */
+
+void spex_timing_far_load_slow(struct spex_timing_core *core, const struct spex_timing_block *block,
+                               spex_timing_access access, unsigned size, uint64_t cycles);
+void spex_timing_far_store_slow(struct spex_timing_core *core,
+                                const struct spex_timing_block *block, spex_timing_access access,
+                                unsigned size, uint64_t cycles);
+/* Any access of any instruction. */
+void spex_timing_far_access(struct spex_timing_core *core, const struct spex_timing_block *block,
+                            spex_timing_access access, uint64_t cycles);
+
+static inline __attribute__((always_inline)) bool
+far_quick(const struct spex_timing_core *core, uint64_t va, unsigned size, unsigned *state)
+{
+    *state = timing_l1_quick(&core->l1, va);
+    return va >> core->page_shift == core->page && (va & 63) + size <= 64;
+}
+
+/* True if that was all; otherwise _slow() has to be called. */
+static inline __attribute__((always_inline)) bool
+spex_timing_far_load(const struct spex_timing_core *core, uint64_t va, unsigned size)
+{
+    unsigned state;
+    return far_quick(core, va, size, &state) && state;
+}
+
+static inline __attribute__((always_inline)) bool
+spex_timing_far_store(struct spex_timing_core *core, uint64_t va, unsigned size)
+{
+    unsigned state;
+    if (!far_quick(core, va, size, &state) || state != UARCH_MODIFIED ||
+        (va & ~63ull) == core->stream_line)
+        return false;
+    if (va != core->stream_next) {
+        core->stream_begin = va;
+        core->stream_lines = 0;
+    } else if (!((va + size) & 63)) {
+        return false;
+    }
+    core->stream_next = va + size;
+    return true;
+}
+
+#endif
