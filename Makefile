@@ -66,6 +66,13 @@ check-programs:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs truth-rules unwind
 
+# Sampled detail against the full model on many programs: the table of docs/model.md. Half an hour.
+check-model:
+	@scripts/setup build demo check
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --verbose -t 8 truth-sampled
+
 # What the page looks like (tests/report/pictures.json) anew, after a change that is meant.
 pictures:
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
@@ -238,4 +245,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean

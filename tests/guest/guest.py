@@ -51,7 +51,8 @@ def record(*args, name="perf.data", **kw):
     for old in (path, path + ".old", path + ".truth"):
         if os.path.exists(old):
             os.unlink(old)
-    return (*spex("record", *MODEL, "-o", path, *args, **kw), path)
+    model = [] if "--truth" in args else MODEL  # which counts everything
+    return (*spex("record", *model, "-o", path, *args, **kw), path)
 
 
 def packets(path):

@@ -30,8 +30,8 @@ PROGRAMS = {"exact": trace_exact, "faults": trace_faults}
 for name, trace in PROGRAMS.items():
     program = build(name, "-nostdlib", "-static")
     ops = trace(program)
-    for model in ("fast", "full", "none"):
-        for period in (256, 1024):
+    for model in ("fast", "sampled", "full", "none"):
+        for period in (256, 1024, 4096):
             want = expected(ops, period)
             code, _, err, path = record("-e", "arm_spe//", "-c", period, "--model", model, program)
             got = [r["pc"] for r in packets(path)]
@@ -64,6 +64,8 @@ code, _, _, other = record("-e", "arm_spe/jitter=1/", "-c", 512, "--seed", "2", 
                            name="other")
 check("jitter: another seed samples other operations", got != [r["pc"] for r in packets(other)])
 check("jitter: all four instructions of the loop are sampled", len(set(got)) >= 4, set(got))
+code, _, err, _ = record("--truth", "--model", "sampled", program)
+check("--truth is not for sampled detail", code == 2 and "use --model full" in err, err)
 # where branches go
 program = build("branches", "-nostdlib", "-static")
 s = symbols(program)
@@ -72,7 +74,7 @@ at = {"tbnz": s["loop"], "bl": s["skip"], "br": s["skip"] + 4, "b": s["there"],
 GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"),
         "b": (s["on"], "B"),
         "b.eq": (None, "B COND"), "cbnz": (s["loop"], "B COND"), "ret": (s["skip"] + 4, "B IND")}
-for model in ("fast", "full", "none"):
+for model in ("fast", "sampled", "full", "none"):
     code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model",
                               model, program)
     rows = packets(path)
