@@ -28,8 +28,8 @@ static inline void out_name(struct out *out, const char *text)
 /* A whole line of text with names in it. */
 void out_line(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
- * A field of CSV, in quotes if it needs them. What a spreadsheet would take for a formula (it begins
- * with =, @, + or -, and is no number) gets a ' before it.
+ * A field of CSV, in quotes if it needs them. What a spreadsheet would take for a formula (it
+ * begins with =, @, + or -, and is no number) gets a ' before it.
  */
 void out_name_csv(struct out *out, const char *text);
 /* For formats that count bytes: the text as it is, but bytes that are not UTF-8 become \xNN. */

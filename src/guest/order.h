@@ -27,7 +27,7 @@
 
 struct order {
     pthread_mutex_t lock; /* of all flows and of the model */
-    uint32_t wanted; /* threads that are about to take it, but not to look whose turn it is */
+    uint32_t wanted;      /* threads that are about to take it, but not to look whose turn it is */
     struct flow *flows[MAX_VCPUS];
     unsigned count;
     struct flow *holder; /* the thread whose turn it is; one thread alone needs none */

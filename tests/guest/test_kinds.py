@@ -1,5 +1,5 @@
-"""Eight kinds of threads beside programs that keep the host busy: the same words and the same bytes each time. SPEX_LONG: 200 times each beside eight of them
-(make check-turns)."""
+"""Eight kinds of threads beside programs that keep the host busy: the same words and the same bytes
+each time. SPEX_LONG: 200 times each beside eight of them (make check-turns)."""
 import subprocess
 from guest import *
 
