@@ -31,7 +31,8 @@ def differs(v, want, total):
         variance = (1 - 2 * f) * v["time_square"] + f * f * total["time_square"]
         half = 1.959963984540054 * max(0, variance) ** 0.5 / (total["time"] / 1000)
         # the page's intervals are those of sampling alone
-        if f - half < want.get("time_low", 0) - 1e-9 or f + half > want.get("time_high", 1) + 1e-9:
+        if max(0, f - half) < want.get("time_low", 0) - 1e-9 or \
+                min(1, f + half) > want.get("time_high", 1) + 1e-9:
             return [f"time: page {f} +- {half}, command {want['time_low']} to {want['time_high']}"]
     got |= {k: n for k, n in v.items() if k.startswith("from_") and n}
     return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and
