@@ -168,6 +168,10 @@ perf-check: all
 	@scripts/setup --check demo
 	@scripts/perf-check $(BUILD) build-perf
 
+# Every command with any number of threads, over all the streams of tests/cli/test_threads.py.
+check-threads: all
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 threads
+
 # How the commands gain with 1, 2, 4, ... threads on this machine.
 bench-scale: all
 	@SPEX_BUILD=$(BUILD) python3 bench/bench_scale.py
@@ -245,4 +249,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-threads check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
