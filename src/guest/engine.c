@@ -122,6 +122,7 @@ static void user_mode_choices(struct spu_choices *choices)
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
     choices->cache_op_info = choices->sve_prefetch_info = INFO_ADDRESS;
     choices->not_taken_target = 1;
+    choices->sve_va = 1; /* of the lowest Active element, so that each access has an address */
 }
 
 /* Functions that start and stop sampling: of the program, if it is one of the guest. */

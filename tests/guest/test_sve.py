@@ -173,7 +173,7 @@ for bits in (128, 256):
              "gather_first": [8 * (2 + 3 * i) for i in d64],
              "scatter_signed": [1024 + 4 * (-4 + 3 * i) for i in s32],
              "scatter_bases": [8 + 24 * i for i in d64],
-             "scatter_unscaled": [2 + 6 * i for i in d64], "late": [], "ld1r": [12],
+             "scatter_unscaled": [2 + 6 * i for i in d64], "late": [12], "ld1r": [12],
              "ldr_z": [2 * vl, -vl], "ldr_p": [3 * vl // 8, 5 * vl // 8], "ss": [48],
     }
     code, out, err, path = record("--cpu", "neoverse-v1", "--qemu-cpu",
