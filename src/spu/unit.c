@@ -504,10 +504,11 @@ size_t spex_spu_save(const struct spex_spu *u, uint8_t *bytes, size_t capacity)
 }
 
 /* Values that index or bound something; the rest may be anything. */
-static bool words_ok(const struct words *w)
+static bool words_ok(const struct words *w, const struct spu_choices *c)
 {
     if (w->el > 3 || w->security > SPEX_ROOT || w->held_count > HELD || w->halted > 1 ||
-        w->late.data_lost > 2 || (w->late.pending && !w->late.samples) || w->after > 15)
+        w->late.data_lost > 2 || (w->late.pending && !w->late.samples) ||
+        w->after > c->select_after + c->select_group)
         return false;
     for (size_t i = 0; i < w->held_count; i++)
         if (!w->held_size[i] || w->held_size[i] > SPEX_RECORD_MAX)
@@ -533,7 +534,7 @@ enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size
     for (size_t i = 0; i < WORDS; i++)
         values[i] = le64(bytes + SAVE_HEADER + 8 * i);
     memcpy(&w, values, sizeof w);
-    if (!words_ok(&w))
+    if (!words_ok(&w, &u->config.choices))
         return SPEX_INVALID;
     size_t rest = size - SAVE_HEADER - sizeof w, need = 0;
     for (size_t i = 0; i < w.held_count; i++)
