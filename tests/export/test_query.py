@@ -213,7 +213,7 @@ code, out, err = query("SELECT 2 AS a; CREATE TABLE t AS SELECT 1 AS x; INSERT I
                        "SELECT ';' AS s, sum(x) AS sum FROM t; -- the end",
                        "--format", "json")
 equal("several statements: the answer of the last", (code, out), (0, '{"s":";","sum":3}\n'))
-for text, want in (("SELECT ';SELECT 2 --' AS s", ";SELECT 2 --"),
+for text, shown in (("SELECT ';SELECT 2 --' AS s", ";SELECT 2 --"),
                    ("SELECT 'it''s; SELECT 3' AS s", "it's; SELECT 3"),
                    ("SELECT 1; SELECT $$;SELECT 4 --$$ AS s", ";SELECT 4 --"),
                    ("SELECT 'a' AS s /* ; SELECT 5 /* ; */ */", "a"),
@@ -222,7 +222,7 @@ for text, want in (("SELECT ';SELECT 2 --' AS s", ";SELECT 2 --"),
                    ("SELECT E'\\';SELECT 7 --' AS s", "';SELECT 7 --")):
     code, out, err = query(text, "--format", "json")
     check(f"a statement is not split inside text: {text}",
-          (code, out) == (0, '{"s":"' + want + '"}\n'), (code, out, err))
+          (code, out) == (0, '{"s":"' + shown + '"}\n'), (code, out, err))
 open(f"{DIR}/mine.sql", "w").write("-- mine\nSELECT count(*) AS n FROM samples;\n")
 equal("a file of SQL", rows("mine.sql", "mixed.data"), [{"n": len(want)}])
 

@@ -3,11 +3,20 @@ files may open; and nothing left out without a word."""
 import atexit, os, re, shutil, subprocess, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
+import support.tap
 import bombs
 
 DIR = tempfile.mkdtemp(prefix="spex-limits-")
 atexit.register(shutil.rmtree, DIR)
 os.chdir(DIR)
+NAMES = set()  # of the checks, which docs/limits.md names
+
+
+def check(name, ok, detail=""):
+    NAMES.add(name)
+    return support.tap.check(name, ok, detail)
+
+
 READING = ["report", "annotate", "mem", "c2c", "branch", "script", "dump", "verify", "diff"]
 
 
@@ -92,6 +101,12 @@ check("a limit that is too small for anything is a message", code == 1 and "--ma
 # ---- nothing left out without a word ----
 text = measure("mem", "-i", "lines.data")[1]
 check("mem: all lines are counted", "none of 300,000 stands out" in text, text)
+code, out, err, peak = measure("html", "-i", "lines.data", "-o", "page.html")
+check("html: a page of 300,000 lines of memory is below 3 MB",
+      code == 0 and os.path.getsize("page.html") < 3000000, (code, err))
+code, out, err, peak = measure("archive", "-i", "lines.data", "-o", "all.tar")
+check("archive: as large as what it holds",
+      code == 0 and 0 < os.path.getsize("all.tar") - os.path.getsize("lines.data") <= 2047, err)
 nop = b"\x1f\x20\x03\xd5"
 bombs.elf("prog", [("long", 0, 4 * 70000)], nop * 70000)
 save(bombs.profile(module=DIR + "/prog", pcs=[0x400000 + 4 * i for i in (0, 5, 65536, 69999)]),
@@ -210,4 +225,11 @@ if shutil.which("valgrind"):
           ok and ratio < 1.4, (costs, ratio))
 else:
     skip("work grows with the input", "needs valgrind")
+page = open(os.path.join(SOURCE, "docs/limits.md")).read()
+rows = re.findall(r"^\|.*\| ([^|]+) \|$", page, re.M)
+rows = [r for r in rows if r not in ("check", "---")]
+wrong = [r for r in rows if r not in NAMES and not r.endswith("its square")]
+if shutil.which("valgrind"):
+    wrong += [r for r in rows if r.endswith("its square") and r not in NAMES]
+check("docs/limits.md: each row has its check", len(rows) > 15 and not wrong, wrong)
 done()
