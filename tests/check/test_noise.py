@@ -64,7 +64,7 @@ if LONG:
     programs += [
         ("Rust", rust(), [], 0),
         ("Go", go(), [*calm, "--start-at", "main.count"], 0.01),
-        ("Python", [f"{ROOT}/usr/bin/python3.11", "-S", "-E", "-c",
+        ("Python", [f"{ROOT}/usr/bin/python3.11", "-S", "-E", "-B", "-c",
                     "print(len({str(i * 7919 % 499): i for i in range(3000)}))"],
          ["-L", ROOT, "--env", f"PYTHONHOME={ROOT}/usr"], 0),
         ("Google Benchmark", [benchmark, "--benchmark_min_time=0"], ["-L", ROOT], 0.001),
