@@ -2,6 +2,7 @@
 #include "module.h"
 
 #include "base/memory.h"
+#include "base/order.h"
 #include "base/vec.h"
 
 #include <dwarf.h>
@@ -69,6 +70,29 @@ static void supply_alternate(struct spex_module *module, const char *path)
                  module->alternate_dwarf ? module->alternate_dwarf : (Dwarf *)(intptr_t)-1);
 }
 
+bool lines_range(struct spex_module *module, struct range_budget *budget, Dwarf_Die *die)
+{
+    Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
+    if (budget->dwarf != dwarf) {
+        size_t size = 0;
+        Elf *elf = dwarf_getelf(dwarf);
+        if (elf)
+            elf_rawfile(elf, &size);
+        *budget = (struct range_budget){dwarf, size + (elf ? lines_inflated(elf) : 0)};
+    }
+    if (budget->left) {
+        budget->left--;
+        return true;
+    }
+    if (!module->told_ranges)
+        module_problem(module,
+                       "%s: its debug information has more ranges of addresses than bytes; the "
+                       "rest of them is left out",
+                       module->name);
+    module->told_ranges = true;
+    return false;
+}
+
 /* The ranges of every unit: .debug_aranges would be shorter but clang leaves it out. */
 void lines_load(struct spex_module *module)
 {
@@ -91,6 +115,7 @@ void lines_load(struct spex_module *module)
         return;
     supply_alternate(module, path);
     size_t capacity = 0;
+    struct range_budget budget = {0};
     Dwarf_Off offset = 0, next;
     size_t header;
     while (!dwarf_nextcu(module->dwarf, offset, &next, &header, NULL, NULL, NULL)) {
@@ -98,7 +123,8 @@ void lines_load(struct spex_module *module)
         if (dwarf_offdie(module->dwarf, offset + header, &die)) {
             Dwarf_Addr base, low, high;
             ptrdiff_t at = 0;
-            while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
+            while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0 &&
+                   lines_range(module, &budget, &die)) {
                 if (low >= high)
                     continue;
                 module->units = memory_grow(module->units, module->unit_count, &capacity,
@@ -177,6 +203,7 @@ unsigned module_discriminator(struct spex_module *module, uint64_t address)
 /* ---- inlined calls ---- */
 
 struct walk {
+    struct spex_module *module;
     struct module_inlines *unit;
     size_t capacity;
     Dwarf_Files *files;
@@ -200,6 +227,30 @@ static const char *function_name(Dwarf_Die *die)
     return name ? name : "?";
 }
 
+/* One inlined call: an entry for each of its ranges. */
+static void add_inline(struct walk *walk, Dwarf_Die *die)
+{
+    struct module_inlines *unit = walk->unit;
+    unsigned file = attribute_number(die, DW_AT_call_file);
+    const char *source = walk->files && file < walk->file_count
+                             ? dwarf_filesrc(walk->files, file, NULL, NULL)
+                             : NULL;
+    struct module_inline entry = {
+        .name = function_name(die),
+        .call = {source, walk->directory, attribute_number(die, DW_AT_call_line)}};
+    Dwarf_Addr base;
+    ptrdiff_t at = 0;
+    while ((at = dwarf_ranges(die, at, &base, &entry.low, &entry.high)) > 0 &&
+           lines_range(walk->module, &walk->module->inline_budget, die)) {
+        if (entry.low >= entry.high)
+            continue;
+        unit->entries =
+            memory_grow(unit->entries, unit->count, &walk->capacity, sizeof *unit->entries);
+        entry.order = unit->count;
+        unit->entries[unit->count++] = entry;
+    }
+}
+
 /* level bounds the recursion: damaged DWARF may nest without end. */
 static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
 {
@@ -208,29 +259,58 @@ static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
         return;
     do {
         int tag = dwarf_tag(&die);
-        if (tag == DW_TAG_inlined_subroutine) {
-            unsigned file = attribute_number(&die, DW_AT_call_file);
-            const char *source = walk->files && file < walk->file_count
-                                     ? dwarf_filesrc(walk->files, file, NULL, NULL)
-                                     : NULL;
-            Dwarf_Addr base, low, high;
-            ptrdiff_t at = 0;
-            while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
-                if (low >= high)
-                    continue;
-                walk->unit->entries = memory_grow(walk->unit->entries, walk->unit->count,
-                                                  &walk->capacity, sizeof *walk->unit->entries);
-                walk->unit->entries[walk->unit->count++] = (struct module_inline){
-                    low,
-                    high,
-                    function_name(&die),
-                    {source, walk->directory, attribute_number(&die, DW_AT_call_line)}};
-            }
-        }
+        if (tag == DW_TAG_inlined_subroutine)
+            add_inline(walk, &die);
         if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram ||
             tag == DW_TAG_lexical_block || tag == DW_TAG_namespace)
             walk_inlines(walk, &die, level + 1);
     } while (!dwarf_siblingof(&die, &die));
+}
+
+static int by_low(const void *a, const void *b)
+{
+    const struct module_inline *x = a, *y = b;
+    return x->low != y->low ? ORDER(x->low, y->low) : ORDER(x->order, y->order);
+}
+
+/* Sorted entries as a tree: the one in the middle of a part is above both halves. */
+static uint64_t set_reach(struct module_inline *entries, size_t count)
+{
+    size_t middle = count / 2;
+    if (!count)
+        return 0;
+    uint64_t below = set_reach(entries, middle),
+             above = set_reach(entries + middle + 1, count - middle - 1);
+    struct module_inline *e = &entries[middle];
+    e->reach = below > above ? below : above;
+    e->reach = e->high > e->reach ? e->high : e->reach;
+    return e->reach;
+}
+
+enum { INLINES_MOST = 256 }; /* that one address is in; more than levels that are walked */
+
+struct matches {
+    const struct module_inline *found[INLINES_MOST]; /* by order of the DIEs */
+    size_t count;
+};
+
+static void match(const struct module_inline *entries, size_t count, uint64_t address,
+                  struct matches *m)
+{
+    size_t middle = count / 2;
+    if (!count || m->count == INLINES_MOST || entries[middle].reach <= address)
+        return;
+    match(entries, middle, address, m);
+    const struct module_inline *e = &entries[middle];
+    if (e->low > address)
+        return;
+    if (address < e->high && m->count < INLINES_MOST) {
+        size_t at = m->count++;
+        for (; at && m->found[at - 1]->order > e->order; at--)
+            m->found[at] = m->found[at - 1];
+        m->found[at] = e;
+    }
+    match(entries + middle + 1, count - middle - 1, address, m);
 }
 
 static const struct module_inlines *unit_inlines(struct spex_module *module, Dwarf_Die *unit)
@@ -244,11 +324,14 @@ static const struct module_inlines *unit_inlines(struct spex_module *module, Dwa
         return NULL;
     struct module_inlines *entry = &module->inlines[module->inline_count++];
     *entry = (struct module_inlines){.die = offset};
-    struct walk walk = {.unit = entry, .directory = unit_directory(unit)};
+    struct walk walk = {.module = module, .unit = entry, .directory = unit_directory(unit)};
     dwarf_getsrcfiles(unit, &walk.files, &walk.file_count);
     Dwarf_Die whole = *unit;
     split_unit(module, &whole);
     walk_inlines(&walk, &whole, 0);
+    if (entry->count)
+        qsort(entry->entries, entry->count, sizeof *entry->entries, by_low);
+    set_reach(entry->entries, entry->count);
     return entry;
 }
 
@@ -259,23 +342,16 @@ static size_t find_inlines(struct spex_module *module, uint64_t address, struct 
     if (!find_unit(module, address, &unit))
         return 0;
     const struct module_inlines *list = unit_inlines(module, &unit);
-    size_t count = 0;
+    struct matches m = {.count = 0};
+    if (list)
+        match(list->entries, list->count, address, &m);
     /* DIEs come outermost first; a deeper one that holds the address is further in. */
-    for (size_t i = 0; list && i < list->count; i++) {
-        const struct module_inline *e = &list->entries[i];
-        if (address < e->low || address >= e->high)
-            continue;
-        if (count < capacity)
-            frames[count] = (struct spex_inline){.name = e->name, .call = e->call};
-        count++;
+    size_t kept = m.count < capacity ? m.count : capacity;
+    for (size_t i = 0; i < kept; i++) {
+        const struct module_inline *e = m.found[kept - 1 - i];
+        frames[i] = (struct spex_inline){.name = e->name, .call = e->call};
     }
-    size_t kept = count < capacity ? count : capacity;
-    for (size_t i = 0; i < kept / 2; i++) {
-        struct spex_inline swap = frames[i];
-        frames[i] = frames[kept - 1 - i];
-        frames[kept - 1 - i] = swap;
-    }
-    return count;
+    return m.count;
 }
 
 void lines_free(struct spex_module *module)

@@ -58,14 +58,26 @@ struct module_unit { /* code range of one compilation unit */
 
 struct module_inline {
     uint64_t low, high;
+    uint64_t reach; /* the highest end of those that lines.c looks for from here */
+    size_t order;   /* of the DIEs */
     const char *name;
     struct spex_line call;
 };
 
-struct module_inlines { /* of one compilation unit, in order of the DIEs */
+struct module_inlines { /* of one compilation unit, by address */
     Dwarf_Off die;
     struct module_inline *entries;
     size_t count;
+};
+
+/*
+ * Ranges of addresses that may still be read from debug information for one purpose. DIEs can share
+ * a list of them, and so ask for more than the square of their size; no list that a compiler writes
+ * has as many ranges as the file has bytes.
+ */
+struct range_budget {
+    const void *dwarf; /* whose; each file has its own */
+    uint64_t left;
 };
 
 struct spex_module {
@@ -105,6 +117,8 @@ struct spex_module {
     size_t unit_count;
     struct module_inlines *inlines;
     size_t inline_count, inline_capacity;
+    struct range_budget inline_budget, function_budget;
+    bool told_ranges;
     struct module_types *types; /* types.h */
 };
 
@@ -268,6 +282,8 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
+/* May one more range of the DIE be read? If not, that is told once. */
+bool lines_range(struct spex_module *module, struct range_budget *budget, Dwarf_Die *die);
 /* The DIE of the compilation unit whose code is at address; that of its .dwo file if it has one. */
 bool lines_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die);
 /* Bytes that libdw will decompress the sections of a file to, going by what they say. */

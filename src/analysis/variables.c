@@ -46,6 +46,7 @@ struct type_index {
 
 /* What a walk over the DIEs of a unit collects: of one unit, or of all. */
 struct collector {
+    struct spex_module *module;
     struct type_unit *unit;
     struct type_index *index;
 };
@@ -78,11 +79,12 @@ static bool fixed_address(Dwarf_Die *die, struct type_variable *v)
            !dwarf_formaddr(&address, &v->address);
 }
 
-static void add_function(struct type_unit *unit, Dwarf_Die *die)
+static void add_function(struct spex_module *module, struct type_unit *unit, Dwarf_Die *die)
 {
     Dwarf_Addr base, low, high;
     ptrdiff_t at = 0;
-    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0) {
+    while ((at = dwarf_ranges(die, at, &base, &low, &high)) > 0 &&
+           lines_range(module, &module->function_budget, die)) {
         if (low >= high)
             continue;
         unit->functions = memory_grow(unit->functions, unit->function_count,
@@ -123,7 +125,7 @@ static void collect(struct collector *c, Dwarf_Die *parent, unsigned depth)
             break;
         case DW_TAG_subprogram:
             if (c->unit)
-                add_function(c->unit, &die);
+                add_function(c->module, c->unit, &die);
             collect(c, &die, depth + 1);
             break;
         case DW_TAG_structure_type:
@@ -184,7 +186,7 @@ static struct type_unit *unit_at(struct spex_module *module, uint64_t pc)
     unit->die = die.addr;
     unit->next = module->types->units;
     module->types->units = unit;
-    collect(&(struct collector){.unit = unit}, &die, 0);
+    collect(&(struct collector){.module = module, .unit = unit}, &die, 0);
     if (unit->function_count)
         qsort(unit->functions, unit->function_count, sizeof *unit->functions, by_low);
     sort_variables(&unit->variables);
@@ -203,7 +205,7 @@ static struct type_index *whole_index(struct spex_module *module)
         Dwarf_Die die;
         if (dwarf_offdie(module->dwarf, offset + header, &die)) {
             split_unit(module, &die);
-            collect(&(struct collector){.index = t->index}, &die, 0);
+            collect(&(struct collector){.module = module, .index = t->index}, &die, 0);
         }
         offset = next;
     }
@@ -453,7 +455,8 @@ static void read_variable(struct reader *r, Dwarf_Die *die, Dwarf_Die *scope)
             add_location(r, &l);
             continue;
         }
-        for (ptrdiff_t n = 0; (n = dwarf_ranges(scope, n, &base, &l.low, &l.high)) > 0;)
+        unsigned most = LOCATIONS_MOST;
+        for (ptrdiff_t n = 0; most-- && (n = dwarf_ranges(scope, n, &base, &l.low, &l.high)) > 0;)
             add_location(r, &l);
     }
 }

@@ -185,3 +185,31 @@ def compressed_section(path, size):
     elf(path, [("main", 0, 4)],
         sections=[(".debug_info", 1, 0x800, struct.pack("<IIQQ", 1, 0, size, 8) + packed),
                   (".debug_abbrev", 1, 0, b"\0" * 8)])
+
+
+def _dwarf(path, abbrev, units, ranges):
+    """Units of DWARF 4 that share one list of ranges, in an ELF file with 64 KB of code."""
+    info = b""
+    for unit in units:
+        body = struct.pack("<HIB", 4, 0, 8) + unit
+        info += struct.pack("<I", len(body)) + body
+    listed = b"".join(struct.pack("<QQ", 0x400000, 0x410000) for _ in range(ranges)) + bytes(16)
+    elf(path, [("main", 0, 0x10000)], b"\x1f\x20\x03\xd5" * 0x4000,
+        sections=[(".debug_info", 1, 0, info), (".debug_abbrev", 1, 0, abbrev),
+                  (".debug_ranges", 1, 0, listed)])
+
+
+def shared_by_calls(path, calls, ranges):
+    """Inlined calls that share a list of ranges."""
+    abbrev = (b"\x01\x11\x01\x11\x01\x12\x07\x00\x00" + b"\x02\x2e\x01\x03\x08\x00\x00" +
+              b"\x03\x1d\x00\x55\x17\x00\x00" + b"\x00")
+    die = b"\x03" + struct.pack("<I", 0)
+    unit = (b"\x01" + struct.pack("<QQ", 0x400000, 0x10000) + b"\x02main\0" + die * calls +
+            b"\0\0")
+    _dwarf(path, abbrev, [unit], ranges)
+
+
+def shared_by_units(path, units, ranges):
+    """The same for units."""
+    abbrev = b"\x01\x11\x00\x11\x01\x55\x17\x00\x00" + b"\x00"
+    _dwarf(path, abbrev, [b"\x01" + struct.pack("<QI", 0, 0)] * units, ranges)

@@ -197,6 +197,18 @@ if shutil.which("aarch64-linux-gnu-gcc"):
     code, out, err, peak = measure("annotate", "-i", "section.data", timeout=5)
     check("a source that is a FIFO is not waited for", code == 0 and "ret" in out, (code, out, err))
 
+# ---- debug information whose DIEs share ranges ----
+PCS = [0x400000 + 4 * i for i in range(1000)]
+for make, what, words in (
+        (bombs.shared_by_calls, "inlined calls", ["export", "--to", "pprof", "-o", "x.pb"]),
+        (bombs.shared_by_units, "units", ["report", "--sort", "srcline"])):
+    make("prog", 6000, 6000)
+    save(bombs.profile(module=DIR + "/prog", pcs=PCS), "ranges.data")
+    code, out, err, peak = measure(*words, "-i", "ranges.data", timeout=5)
+    check(f"ranges that {what} share: told, in 5 s of CPU time and 150 MB",
+          code == 0 and peak < 150 and "more ranges of addresses than bytes" in err,
+          (code, peak, err))
+
 # ---- instructions: twice the input, about twice the work ----
 CASES = [("modules", bombs.modules, 2000, "report"), ("builds", bombs.builds, 2000, "report"),
          ("jits", bombs.jits, 1000, "report"),
