@@ -261,6 +261,11 @@ enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_co
 
 /* ---- words of --model ---- */
 
+const char *spex_uarch_mode(const struct spex_uarch_config *config)
+{
+    return config->none ? "none" : config->fast ? "fast" : config->sampled ? "sampled" : "full";
+}
+
 /* full, sampled, fast, none: how the numbers are used. */
 static bool set_mode(struct spex_uarch_config *config, const char *word, size_t length)
 {

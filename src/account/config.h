@@ -24,6 +24,9 @@ struct spex_uarch_config {
     uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
 };
 
+/* The word of --model that uses the numbers so: full, sampled, fast or none. */
+const char *spex_uarch_mode(const struct spex_uarch_config *config);
+
 /* The files of share/cpus: names and what is in them; NULL past the last. */
 const char *spex_uarch_preset_name(size_t index);
 const char *spex_uarch_preset_text(size_t index);

@@ -70,8 +70,7 @@ unsigned cli_threads(uint64_t option);
 #define CLI_MEMORY(at)                                                                             \
     {                                                                                              \
         "max-memory", 0, CLI_NUMBER, at, "SIZE",                                                   \
-            "how much memory the input may take (default: half of what the machine has)", NULL,    \
-            NULL                                                                                   \
+            "memory limit for the input (default: half of the machine's)", NULL, NULL              \
     }
 
 #define COMMAND(name) extern const struct cli_command cli_##name;

@@ -394,7 +394,8 @@ static const struct cli_option annotate_options[] = {
     CLI_THREADS(struct annotate_options, profile.threads),
     PROFILE_TEXT_OPTIONS(struct annotate_options),
     {"exact", 0, CLI_FLAG, offsetof(struct annotate_options, exact), NULL,
-     "also what spex record --truth counted: executions, cycles, misses, mispredicts", NULL, NULL},
+     "also show the exact counts of spex record --truth: executions, cycles, misses, mispredicts",
+     NULL, NULL},
     PROFILE_FIELDS(struct annotate_options),
 #define OPTIONS struct annotate_options
 #include "filter_options.def"

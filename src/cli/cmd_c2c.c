@@ -279,7 +279,7 @@ static const struct cli_option c2c_options[] = {
     {"lines", 'n', CLI_NUMBER, offsetof(struct c2c_options, most), "N", "cache lines to show", "10",
      NULL},
     {"all", 0, CLI_FLAG, offsetof(struct c2c_options, all), NULL,
-     "show shared lines that are harmless too", NULL, NULL},
+     "also show shared lines that do no harm", NULL, NULL},
 #define OPTIONS struct c2c_options
 #include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct c2c_options),

@@ -238,8 +238,8 @@ static const struct cli_option check_options[] = {
      "QEMU to use, with plugins (default qemu-aarch64, or what record --setup-qemu has built)",
      NULL, NULL},
     {"qemu-cpu", 0, CLI_STRING, AT(engine.qemu_cpu), "NAME", "what QEMU executes", NULL, NULL},
-    {"jobs", 'j', CLI_NUMBER, AT(engine.jobs), "N",
-     "runs at a time (default: one per CPU, up to 8)", NULL, NULL},
+    {"jobs", 'j', CLI_NUMBER, AT(engine.jobs), "N", "parallel runs (default: one per CPU, up to 8)",
+     NULL, NULL},
     {0},
 };
 

@@ -587,7 +587,7 @@ const struct cli_command cli_diff = {
     .group = CLI_WHY,
     .pages = true,
     .synopsis = "BEFORE AFTER | -i BEFORE... AFTER...",
-    .summary = "compare two profiles; which changes are beyond noise",
+    .summary = "compare two profiles and mark changes beyond noise",
     .details =
         "How much more or less time the second takes, with its 95% interval, then where: the "
         "time of each row as part of the whole time of the first, so that the changes add up. "

@@ -366,12 +366,12 @@ static const struct cli_option export_options[] = {
     OUTPUT_MODE(offsetof(struct export_command, mode)),
     PROFILE_SOURCE_OPTIONS(struct export_command),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct export_command, fields), "LIST",
-     "columns of tables, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},
+     "columns of tables, in order; +LIST adds to the default ones (docs/schema.md)", NULL, NULL},
     {"weight", 0, CLI_CHOICE, offsetof(struct export_command, weight), "WEIGHT",
-     "what numbers count where a format has one only: samples, time, latency or misses", "samples",
+     "what to count in formats with a single number: samples, time, latency or misses", "samples",
      export_weight_names},
     {"host", 0, CLI_STRING, offsetof(struct export_command, host), "NAME",
-     "the machine, for column host, where the file does not say or is wrong", NULL, NULL},
+     "host name for column host, instead of the file's", NULL, NULL},
     {"boot", 0, CLI_STRING, offsetof(struct export_command, boot), "ID",
      "the machine's boot id, for column boot", NULL, NULL},
     {"truth", 0, CLI_STRING, offsetof(struct export_command, truth), "FILE",
@@ -386,9 +386,9 @@ static const struct cli_option export_options[] = {
     {"dialect", 0, CLI_CHOICE, offsetof(struct export_command, dialect), "VERSION",
      "with --print-ddl and without --url: today, or 18.16 as in Debian 12", "today", dialects},
     {"retention", 0, CLI_NUMBER, offsetof(struct export_command, retention), "DAYS",
-     "with --print-ddl: samples are kept so long, roll-ups ten times", "30", NULL},
+     "with --print-ddl: days to keep samples; roll-ups are kept ten times as long", "30", NULL},
     {"partition", 0, CLI_FLAG, offsetof(struct export_command, partition), NULL,
-     "parquet into a directory: below date=DAY/host=NAME of it, under a name of the profile's own",
+     "parquet: write below date=DAY/host=NAME in a directory, under a name unique to the profile",
      NULL, NULL},
     CLI_THREADS(struct export_command, threads),
 #define OPTIONS struct export_command
@@ -405,8 +405,8 @@ const struct cli_command cli_export = {
     .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE...]",
     .summary = "a profile for other tools: Parquet, ClickHouse, pprof, BOLT, ...",
     .details = "Writes the samples that the filters keep in a format that other tools read. "
-               "'spex help formats' lists them, docs/export.md says more. A file gets its name "
-               "when it is whole.",
+               "'spex help formats' lists them, docs/export.md says more. The output gets its name "
+               "only once it is complete.",
     .options = export_options,
     .size = sizeof(struct export_command),
     .run = run_export,

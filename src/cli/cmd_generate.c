@@ -192,10 +192,10 @@ const struct cli_command cli_generate = {
         "finds: one JSON object per intact record with its offset, size and bytes.",
     .options =
         (const struct cli_option[]){
-            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N", "seed of the numbers",
-             "1", NULL},
-            {"records", 'n', CLI_NUMBER, offsetof(struct options, records), "N", "how many records",
-             "1000", NULL},
+            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N", "random seed", "1",
+             NULL},
+            {"records", 'n', CLI_NUMBER, offsetof(struct options, records), "N",
+             "number of records", "1000", NULL},
             {"features", 'F', CLI_STRING, offsetof(struct options, features), "LIST",
              "what the implementation has", "max", NULL},
             {"layout", 'l', CLI_CHOICE, offsetof(struct options, layout), "LAYOUT",

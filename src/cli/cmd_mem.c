@@ -349,12 +349,13 @@ static const struct cli_option mem_options[] = {
     PROFILE_INPUT_OPTIONS(struct mem_options),
     CLI_THREADS(struct mem_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct mem_options, sort), "KEYS",
-     "one table by these keys instead (source, data-symbol, type, member, page, line, symbol, ...)",
+     "a single table grouped by these keys (source, data-symbol, type, member, page, line, symbol, "
+     "...)",
      NULL, NULL},
     {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N", "rows of each table of data",
      "8", NULL},
     {"type", 0, CLI_STRING, offsetof(struct mem_options, type), "NAME",
-     "one table of this type's members by cache line instead (* and ? match)", NULL, NULL},
+     "only the members of this type, by cache line (* and ? match)", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct mem_options),
 #define OPTIONS struct mem_options
 #include "filter_options.def"

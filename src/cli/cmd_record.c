@@ -13,40 +13,41 @@ static const struct cli_option record_options[] = {
     RUN_OPTIONS,
     NATIVE_OPTIONS(struct record_options, native),
     {"snapshot", 'S', CLI_FLAG, offsetof(struct record_options, native.snapshot), NULL,
-     "native: keep the last records of each CPU, and write them on SIGUSR2", NULL, NULL},
+     "native: keep only the latest records of each CPU, and write them on SIGUSR2", NULL, NULL},
     {"output", 'o', CLI_STRING, offsetof(struct record_options, output), "FILE",
      "file to write; an older one is kept as FILE.old", "perf.data", NULL},
     {"truth", 0, CLI_FLAG, offsetof(struct record_options, truth), NULL,
-     "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
+     "also count every operation, miss and mispredict per instruction, into FILE.truth", NULL,
+     NULL},
     {"stacks", 'g', CLI_FLAG, offsetof(struct record_options, stacks), NULL,
-     "also keep the call stack of each record, as samples of a second event", NULL, NULL},
+     "also record a call stack with each sample", NULL, NULL},
     {"allocs", 0, CLI_FLAG, offsetof(struct record_options, allocs), NULL,
-     "also note where heap memory was allocated, for mem --sort alloc and c2c; with -g with "
-     "callers",
+     "also record where heap memory was allocated, for mem --sort alloc and c2c; with -g, "
+     "including callers",
      NULL, NULL},
     {"delay", 'D', CLI_STRING, offsetof(struct record_options, delay), "MS",
-     "milliseconds before the first sample, modelled ones under QEMU; -1: none until --control or "
+     "milliseconds to wait before sampling (modelled time under QEMU); -1: until --control or "
      "--start-at",
      NULL, NULL},
     {"control", 0, CLI_STRING, offsetof(struct record_options, control), "fifo:CTL[,ACK]",
      "read enable, disable, ping, stop from a FIFO, answer ack on another; fd:N[,N] as well", NULL,
      NULL},
     {"start-at", 0, CLI_STRING, offsetof(struct record_options, start_at), "FUNCTION",
-     "samples from each entry of this function of the program on", NULL, NULL},
+     "start sampling at each entry of this function", NULL, NULL},
     {"stop-at", 0, CLI_STRING, offsetof(struct record_options, stop_at), "FUNCTION",
-     "none from each entry of this one on", NULL, NULL},
+     "stop sampling at each entry of this function", NULL, NULL},
     {"max-size", 0, CLI_NUMBER, offsetof(struct record_options, max_size), "SIZE",
-     "stop sampling when the file has so many bytes of records", NULL, NULL},
+     "stop sampling after SIZE bytes of records", NULL, NULL},
     {"switch-output", 0, CLI_STRING, offsetof(struct record_options, parts), "SIZE|TIME",
-     "several files, FILE.00001 and so on, each of so many bytes (10M) or so much time (5s; "
-     "under QEMU modelled time)",
+     "split into FILE.00001, FILE.00002, ... of this size (10M) or duration (5s; modelled time "
+     "under QEMU)",
      NULL, NULL},
     {"setup-qemu", 0, CLI_FLAG, offsetof(struct record_options, setup), NULL,
      "build a newer QEMU with plugins from Debian's source package, for the user, and exit", NULL,
      NULL},
     {"suite", 0, CLI_STRING, offsetof(struct record_options, suite), "NAME",
      "with --setup-qemu: the Debian suite of the source (default trixie: QEMU 10.0)", NULL, NULL},
-    {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
+    {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "omit the closing line",
      NULL, NULL},
     {0},
 };
@@ -63,11 +64,15 @@ static void say(const struct record_options *o, const struct run *run,
     char samples[32], collided[32], lost[32];
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
-    cli_note("%s sample%s, %s lost, %s collided; %s model; wrote %s (%.1f %s)",
+    cli_note("%s sample%s, %s lost, %s collided; %s%s model; wrote %s (%.1f %s)",
              text_count(samples, pmu[2]), pmu[2] == 1 ? "" : "s",
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
-             run->options.model.none ? "no" : o->run.cpu, name, mega >= 0.1 ? mega : mega * 1000,
-             mega >= 0.1 ? "MB" : "kB");
+             run->options.model.none ? "" : o->run.cpu,
+             run->options.model.none      ? "no"
+             : run->options.model.fast    ? ", fast"
+             : run->options.model.sampled ? ", sampled"
+                                          : ", full",
+             name, mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
 }
 
 /* When there are samples. */

@@ -326,15 +326,15 @@ static const char *const styles[] = {"perf", "perf-7", NULL};
 static const struct cli_option script_options[] = {
     PROFILE_INPUT_OPTIONS(struct script_options),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct script_options, fields), "LIST",
-     "fields to print, in order; +LIST adds to the usual ones (docs/schema.md); stack is the "
-     "functions that called",
+     "fields to print, in order; +LIST adds to the default ones (docs/schema.md); stack is the "
+     "call stack",
      NULL, NULL},
     {"limit", 'n', CLI_NUMBER, offsetof(struct script_options, limit), "N", "stop after N lines",
      NULL, NULL},
     {"full-path", 0, CLI_FLAG, offsetof(struct script_options, full_path), NULL,
      "print whole paths of files", NULL, NULL},
     {"itrace", 0, CLI_STRING, offsetof(struct script_options, itrace), "LETTERS",
-     "print the samples perf makes of the records, as perf script prints them: f L1D, m LLC, t "
+     "print the samples that perf synthesizes, as perf script does: f L1D, m LLC, t "
      "TLB, b branch, a remote, M memory, i instructions",
      NULL, NULL},
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",

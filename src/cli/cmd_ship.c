@@ -1,4 +1,4 @@
-/* spex ship: finished profiles of a directory to ClickHouse, each once. */
+/* spex ship: send the finished profiles of a directory to ClickHouse, each once. */
 #include "fleet.h"
 #include "output.h"
 #include "spool.h"
@@ -329,17 +329,17 @@ static int run_ship(void *options, int argc, char **argv)
 
 static const struct cli_option ship_options[] = {
     {"spool", 0, CLI_STRING, offsetof(struct ship_options, spool), "DIR",
-     "directory that the recorder fills; what was sent is removed from it", NULL, NULL},
+     "directory that the recorder writes to; sent files are removed", NULL, NULL},
     FLEET_OPTIONS(struct ship_options),
     {"spool-limit", 0, CLI_NUMBER, offsetof(struct ship_options, limit), "SIZE",
-     "how large it may grow while the server is away; the oldest files go first", "4G", NULL},
+     "size limit while the server is unreachable; the oldest files are dropped first", "4G", NULL},
     {"metrics", 0, CLI_STRING, offsetof(struct ship_options, metrics), "FILE",
      "counters as Prometheus reads them: a .prom file for node_exporter's textfile collector", NULL,
      NULL},
     {"once", 0, CLI_FLAG, offsetof(struct ship_options, once), NULL,
-     "send what is there and end; 1 if something could not be sent", NULL, NULL},
+     "send what is there and exit, with status 1 if anything could not be sent", NULL, NULL},
     {"host", 0, CLI_STRING, offsetof(struct ship_options, host), "NAME",
-     "this machine, where the files do not say or are wrong", NULL, NULL},
+     "this machine's name, instead of the files'", NULL, NULL},
     {"boot", 0, CLI_STRING, offsetof(struct ship_options, boot), "ID",
      "its boot id (default: the kernel's)", NULL, NULL},
     CLI_MEMORY(PROFILE_AT(struct ship_options, max_memory)),
@@ -353,7 +353,7 @@ const struct cli_command cli_ship = {
     .group = CLI_OTHERS,
     .pages = true,
     .synopsis = "--spool DIR --url URL",
-    .summary = "finished profiles of a directory to ClickHouse, each once",
+    .summary = "send the finished profiles of a directory to ClickHouse, each once",
     .details =
         "Watches a directory that perf record --switch-output or spex record fills, and sends each "
         "file that is finished as spex export --to clickhouse does, oldest first, then removes it. "

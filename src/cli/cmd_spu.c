@@ -152,9 +152,9 @@ static const struct cli_option table[] = {
     {"tap", 0, CLI_FLAG, offsetof(struct options, tap), NULL,
      "print one TAP line for each test of the script", NULL, NULL},
     {"via", 0, CLI_STRING, offsetof(struct options, via), "COMMAND",
-     "play on the unit that this shell command runs, instead of ours", NULL, NULL},
+     "run the script on the unit behind this shell command", NULL, NULL},
     {"timeout", 0, CLI_REAL, offsetof(struct options, timeout), "SECONDS",
-     "for one answer of that unit (default 10)", NULL, NULL},
+     "time limit for each answer of that unit (default 10)", NULL, NULL},
     {0},
 };
 

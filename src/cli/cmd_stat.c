@@ -29,7 +29,7 @@ static const struct cli_option stat_options[] = {
     {"field-separator", 'x', CLI_STRING, offsetof(struct stat_options, separator), "SEP",
      "the fields of perf stat -x, with this between them", NULL, NULL},
     {"input", 'i', CLI_LIST, offsetof(struct stat_options, profile.inputs), "FILE",
-     "no run: the same of a profile, estimated from its samples", NULL, NULL},
+     "read FILE instead of running a program; counts are estimated from its samples", NULL, NULL},
     {"time", 0, CLI_STRING, offsetof(struct stat_options, profile.filter.time), "RANGE",
      "with -i, only this time: START,STOP in seconds, 10%-20% of the profile, 10%/2", NULL, NULL},
     {0},

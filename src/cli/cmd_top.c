@@ -28,7 +28,7 @@ static const struct cli_option top_options[] = {
     {"order", 0, CLI_CHOICE, offsetof(struct top_options, order), "time|latency|samples",
      "what comes first", "time", top_order_names},
     {"symfs", 0, CLI_STRING, offsetof(struct top_options, symfs), "DIR",
-     "look for the files that ran below this directory", NULL, NULL},
+     "look for the profiled binaries below this directory", NULL, NULL},
     {0},
 };
 
@@ -299,7 +299,7 @@ const struct cli_command cli_top = {
     .records = true,
     .group = CLI_RUNS,
     .synopsis = "[--] [PROGRAM [ARGUMENTS]]",
-    .summary = "what takes the time now, once a second on the terminal",
+    .summary = "live view of what takes the time, once a second",
     .details =
         "Records as spex record does, with the same options, and shows a table of functions, "
         "lines, data sources or pages with their time and latency. On a machine with SPE it is "

@@ -403,7 +403,7 @@ const struct cli_command cli_truth = {
     .group = CLI_RUNS,
     .pages = true,
     .synopsis = "[FILE...]",
-    .summary = "exact cycles and counts beside what the samples say",
+    .summary = "exact cycles and counts beside the samples' estimates",
     .details = "For a profile of spex record --truth. Each row has the exact cycles, operations, "
                "level 1 misses and mispredicted branches of a function or line beside what the "
                "samples say, and whether the error is what sampling alone explains.",

@@ -379,11 +379,11 @@ static const struct cli_option whatif_options[] = {
      NULL, NULL},
     {"qemu-cpu", 0, CLI_STRING, RUN_AT(qemu_cpu), "NAME", "what QEMU executes", NULL, NULL},
     {"jobs", 'j', CLI_NUMBER, offsetof(struct whatif_options, jobs), "N",
-     "runs at a time (default: one per CPU)", NULL, NULL},
+     "parallel runs (default: one per CPU)", NULL, NULL},
     {"format", 0, CLI_CHOICE, PROFILE_AT(struct whatif_options, format), "FORMAT",
      "text, json or csv (of the runs alone)", "text", table_formats},
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct whatif_options, percent_limit), "PERCENT",
-     "leave out functions that change by less (default 0.5 in text, else 0)", NULL, NULL},
+     "hide functions that change by less (default 0.5 in text, else 0)", NULL, NULL},
     {0},
 };
 
@@ -391,7 +391,7 @@ const struct cli_command cli_whatif = {
     .name = "whatif",
     .group = CLI_RUNS,
     .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM...]...",
-    .summary = "programs on other CPUs, cache sizes, page sizes, side by side",
+    .summary = "compare programs across CPUs, cache sizes and page sizes",
     .details =
         "Runs each program once for each variant, several at a time, and prints modelled time, "
         "misses and mispredicts, then the functions that gain or lose with the 95% intervals of "

@@ -23,9 +23,9 @@ struct fleet_options {
      "a line 'user NAME' and a line 'password SECRET'; without it "                            \
      "SPEX_CLICKHOUSE_USER and SPEX_CLICKHOUSE_PASSWORD", NULL, NULL},                         \
     {"ca", 0, CLI_STRING, FLEET_AT(type, ca), "FILE",                                          \
-     "certificates to trust instead of the system's, for https", NULL, NULL},                  \
+     "CA certificates for https, instead of the system's", NULL, NULL},                  \
     {"retry", 0, CLI_NUMBER, FLEET_AT(type, retry), "SECONDS",                                 \
-     "how long to try again while the server is away or full", "60", NULL},                    \
+     "how long to retry while the server is unreachable or overloaded", "60", NULL},                    \
     {"patience", 0, CLI_NUMBER, FLEET_AT(type, patience), "SECONDS",                           \
      "how long the server may be all but silent before a request is given up", "300", NULL}
 /* clang-format on */

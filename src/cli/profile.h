@@ -36,7 +36,7 @@ struct profile_options {
     {"raw", 0, CLI_FLAG, PROFILE_AT(type, raw), NULL,                                          \
      "the input is a bare SPE stream, not a perf.data file", NULL, NULL},                      \
     {"midr", 0, CLI_NUMBER, PROFILE_AT(type, midr), "MIDR",                                    \
-     "the CPU's MIDR_EL1, for data sources, where the input does not tell", NULL, NULL},       \
+     "the CPU's MIDR_EL1, to decode data sources, if the input lacks it", NULL, NULL},       \
     CLI_MEMORY(PROFILE_AT(type, max_memory))
 #define PROFILE_INPUT_OPTIONS(type)                                                            \
     PROFILE_SOURCE_OPTIONS(type),                                                              \
@@ -44,13 +44,13 @@ struct profile_options {
      table_formats}
 #define PROFILE_SYMBOL_OPTIONS(type)                                                           \
     {"symfs", 0, CLI_STRING, PROFILE_AT(type, symfs), "DIR",                                   \
-     "look for the files that ran below this directory", NULL, NULL},                          \
+     "look for the profiled binaries below this directory", NULL, NULL},                          \
     {"vmlinux", 0, CLI_STRING, PROFILE_AT(type, vmlinux), "FILE", "kernel with symbols", NULL, \
      NULL},                                                                                    \
     {"kallsyms", 0, CLI_STRING, PROFILE_AT(type, kallsyms), "FILE",                            \
-     "copy of /proc/kallsyms of the machine that was profiled", NULL, NULL},                   \
+     "copy of /proc/kallsyms from the profiled machine", NULL, NULL},                   \
     {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
-     "leave C++ and Rust names as they are", NULL, NULL}
+     "do not demangle C++ and Rust names", NULL, NULL}
 /* Of commands that show time. */
 #define PROFILE_REPLAY(type)                                                                   \
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \
@@ -63,7 +63,7 @@ struct profile_options {
      "instructions only, without source lines", NULL, NULL}
 #define PROFILE_FIELDS(type)                                                                   \
     {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
-     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL}
+     "columns to show, in order; +LIST adds to the default ones", NULL, NULL}
 #define PROFILE_TABLE_OPTIONS(type)                                                            \
     PROFILE_FIELDS(type),                                                                      \
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(type, percent_limit), "PERCENT",               \

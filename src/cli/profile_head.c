@@ -4,6 +4,8 @@
  */
 #include "profile.h"
 
+#include "run_file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,15 @@ void profile_filters(const struct profile *p, struct out *out)
         out_name(out, p->filters[i].value);
     }
     out_char(out, 0);
+}
+
+/* The model that made the records, its CPU and version; NULL: none of spex did. */
+static const char *model_of(const struct profile *p)
+{
+    const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+    const char *text = file ? spex_perfdata_info(file)->cpudesc : "";
+    size_t size = strlen(RUN_FILE_MODEL);
+    return strncmp(text, RUN_FILE_MODEL, size) ? NULL : text + size;
 }
 
 /* How well whose time it is is known; share 0 where nothing was replayed. */
@@ -56,6 +67,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "jitter", bool, s->jitter);
     JSON_MEMBER(json, "filters", string, s->filters);
     JSON_MEMBER(json, "cpu", string, s->cpu_name);
+    JSON_MEMBER(json, "model", string, model_of(p));
     JSON_MEMBER(json, "counter_most", u64, s->counter_most);
     JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
     json_end(json);
@@ -153,6 +165,9 @@ void profile_header(struct profile *p, struct out *out)
                     t->kept != t->records ? " of " : "",
                     t->kept != t->records ? text_count(b, t->records) : "", terms, period,
                     s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);
+    if (model_of(p))
+        profile_comment(p, out, "model: %s; intervals cover sampling, not the model's error",
+                        model_of(p));
     if (t->lost || t->truncated || t->collided || t->damaged)
         profile_comment(p, out,
                         "not all was recorded: %s events lost, %s buffers truncated, %s "
@@ -181,10 +196,8 @@ void profile_no_estimate(struct profile *p, struct out *out)
 /* Neoverse N1 before r4p1 has erratum 1694299; not the unit of spex, which is one by choice. */
 static bool has_erratum(const struct profile *p, uint32_t midr)
 {
-    const struct spex_perfdata *file = spex_analysis_file(p->analysis);
     uint32_t revision = (midr >> 20 & 15) << 4 | (midr & 15);
-    bool own = file && !strncmp(spex_perfdata_info(file)->cpudesc, "spex model", 10);
-    return (midr & 0xff00fff0) == 0x4100d0c0 && revision < 0x41 && !own;
+    return (midr & 0xff00fff0) == 0x4100d0c0 && revision < 0x41 && !model_of(p);
 }
 
 void profile_bias(struct profile *p, struct out *out, size_t never)

@@ -28,22 +28,22 @@ struct record_options {
 /* clang-format off */
 #define NATIVE_OPTIONS(type, member)                                                               \
     {"engine", 0, CLI_CHOICE, offsetof(type, member.engine), "auto|native|qemu",                   \
-     "this machine's SPE, or the model under QEMU; auto: the machine's, if it has SPE", "auto",    \
+     "this machine's SPE, or the model under QEMU; auto prefers SPE", "auto",    \
      record_engines},                                                                              \
     {"all-cpus", 'a', CLI_FLAG, offsetof(type, member.all_cpus), NULL,                             \
-     "native: all that runs on the CPUs, for as long as the program runs, or until Ctrl-C", NULL,  \
+     "native: the whole machine, until the program ends or Ctrl-C", NULL,  \
      NULL},                                                                                        \
     {"cpu-list", 'C', CLI_STRING, offsetof(type, member.cpus), "LIST",                             \
-     "native: these CPUs alone (0-3,8)", NULL, NULL},                                              \
+     "native: only these CPUs (0-3,8)", NULL, NULL},                                              \
     {"pid", 'p', CLI_LIST, offsetof(type, member.pids), "PID[,PID]",                               \
-     "native: processes that are running, with their threads and what they start", NULL, NULL},    \
+     "native: running processes, with their threads and children", NULL, NULL},    \
     {"tid", 't', CLI_LIST, offsetof(type, member.tids), "TID[,TID]", "native: these threads",      \
      NULL, NULL},                                                                                  \
     {"per-thread", 0, CLI_FLAG, offsetof(type, member.per_thread), NULL,                           \
-     "native: a ring for each thread instead of each CPU; what it starts is left out", NULL,       \
+     "native: one buffer per thread instead of per CPU; children are not recorded", NULL,       \
      NULL},                                                                                        \
     {"keep-root", 0, CLI_FLAG, offsetof(type, member.keep_root), NULL,                             \
-     "native: the program stays root under sudo, and is not run as who called it", NULL, NULL}
+     "native: under sudo, run the program as root, not as the calling user", NULL, NULL}
 /* clang-format on */
 
 /* spex record: the exit status, which is the program's; dies by the signal that ended the program.

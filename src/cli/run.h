@@ -49,10 +49,10 @@ extern const char run_standard_cpu[];
     {"env", 0, CLI_LIST, offsetof(struct run_options, environment), "NAME=VALUE",                  \
      "environment variable for the program", NULL, NULL},                                          \
     {"qemu", 0, CLI_STRING, offsetof(struct run_options, qemu), "PROGRAM",                         \
-     "QEMU to use, with plugins (default qemu-aarch64, or what --setup-qemu has built)", NULL,     \
+     "QEMU with plugin support (default: qemu-aarch64, or the one that --setup-qemu built)", NULL,     \
      NULL},                                                                                        \
     {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
-     "what QEMU executes (default: what is nearest to the CPU that is modelled)",                  \
+     "QEMU's own CPU model (default: the nearest to --cpu)",                  \
      NULL, NULL}
 /* clang-format on */
 

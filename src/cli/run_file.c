@@ -15,9 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MODEL_TEXT = 256 };
+
 /* ---- perf.data ---- */
 
-static struct spex_perf_writer_options writer_options(const struct spex_run_about *about)
+/* What made the records, for every reader: with what a reader knows it by. */
+static void describe_model(const struct spex_run_about *about, char *text, size_t size)
+{
+    snprintf(text, size, RUN_FILE_MODEL "%s, %s, spex " SPEX_VERSION, about->cpu, about->model);
+}
+
+static struct spex_perf_writer_options writer_options(const struct spex_run_about *about,
+                                                      const char *model)
 {
     struct spex_perf_writer_options options = {
         .size = sizeof options,
@@ -29,7 +38,7 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
         .exclude_kernel = true, /* user mode: perf need not look for a kernel's symbols */
         .time = {.mult = 1, .cap_zero = true}, /* the counter runs at 1 GHz from 0 */
         .version = SPEX_VERSION,
-        .cpudesc = "spex model under QEMU",
+        .cpudesc = model,
         .cmdline = about->argv,
         .kept_start = about->start,
         .kept_end = about->end,
@@ -47,8 +56,10 @@ bool run_file_begin(const struct spex_engine *engine)
     struct spex_error error;
     struct spex_perf_writer *writer;
     struct spex_run_about about;
+    char model[MODEL_TEXT];
     spex_engine_about(engine, &about);
-    struct spex_perf_writer_options options = writer_options(&about);
+    describe_model(&about, model, sizeof model);
+    struct spex_perf_writer_options options = writer_options(&about, model);
     snprintf(path, sizeof path, "%s/data", spex_engine_directory(engine));
     if (!spex_perf_writer_open(path, &options, &writer, &error) &&
         !spex_perf_writer_leave(writer, &error))
@@ -113,8 +124,10 @@ static bool write_data(const char *path, struct spex_run *run, struct run_file *
     struct spex_perf_writer *writer;
     struct spex_run_about about;
     struct spex_error error = {0};
+    char model[MODEL_TEXT];
     spex_run_about(run, &about);
-    struct spex_perf_writer_options options = writer_options(&about);
+    describe_model(&about, model, sizeof model);
+    struct spex_perf_writer_options options = writer_options(&about, model);
     if (spex_perf_writer_open(path, &options, &writer, &error)) {
         cli_error("%s", error.text);
         return false;
@@ -235,13 +248,15 @@ int run_file_finish(const struct output *o, const struct parts_limit *limit, con
     char data[OUTPUT_PATH + 16], reserve[OUTPUT_PATH + 16];
     bool unwanted = false, ok;
     struct spex_run_about about;
+    char model[MODEL_TEXT];
     spex_run_about(run, &about);
+    describe_model(&about, model, sizeof model);
     *result = (struct run_file){.whole = true};
     snprintf(data, sizeof data, "%s/data", directory);
     snprintf(reserve, sizeof reserve, "%s/reserve", directory);
     unlink(reserve);
     if (limit && (limit->bytes || limit->time)) {
-        struct spex_perf_writer_options options = writer_options(&about);
+        struct spex_perf_writer_options options = writer_options(&about, model);
         result->parts = parts_write(o, directory, run, &options, limit, &result->size);
         ok = result->parts > 0;
     } else {

@@ -7,6 +7,10 @@
 
 #include "guest/engine.h"
 
+/* In place of the CPU's description: what the records are made by, "neoverse-n1, full, spex 1.4".
+ */
+#define RUN_FILE_MODEL "spex model: "
+
 /* Begins DIRECTORY/data, which the plugin appends to. False after a message. */
 bool run_file_begin(const struct spex_engine *engine);
 

@@ -423,6 +423,7 @@ void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about
                                      .stacks = o->stacks,
                                      .allocs = o->allocs,
                                      .cpu = e->options->cpu,
+                                     .model = spex_uarch_mode(&e->settings.model),
                                      .argv = (const char *const *)e->options->argv};
     if (e->settings.model.sockets == 2 && !e->settings.model.none)
         about->socket_cpus = e->settings.model.cluster;

@@ -336,6 +336,7 @@ void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
                                      .stacks = o->stacks,
                                      .allocs = o->allocs,
                                      .cpu = run->argv[2],
+                                     .model = spex_uarch_mode(&run->control.model),
                                      .argv = run->argv + 3};
     if (run->control.model.sockets == 2 && !run->control.model.none)
         about->socket_cpus = run->control.model.cluster;
