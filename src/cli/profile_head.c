@@ -224,25 +224,26 @@ void profile_trust(struct profile *p, struct out *out)
     const struct spex_replay r = replay_of(p);
     char clock[64] = "", rest[64] = "";
     if (r.trust == SPEX_TRUST_NONE) {
-        char off[64] = "";
+        char why[64] = " (no code could be replayed)";
         if (r.misfit > 0)
-            snprintf(off, sizeof off, ", since a replay is off by %.0f%%", 100 * r.misfit);
-        profile_comment(p, out, "whose time it is: by latencies alone%s%s",
-                        off[0] || p->options->no_replay ? off : ", since no code can be replayed",
-                        "; rows that take turns may be off by a fifth");
+            snprintf(why, sizeof why, " (a replay would be off by %s%.0f%%)",
+                     r.misfit > 9.99 ? "over " : "", r.misfit > 9.99 ? 999 : 100 * r.misfit);
+        profile_comment(
+            p, out,
+            "time is shared by latencies alone%s; functions that take turns may be 20%% "
+            "off",
+            r.misfit <= 0 && p->options->no_replay ? "" : why);
         return;
     }
     if (r.clock > 0)
-        snprintf(clock, sizeof clock, ", so the clock was %.2f GHz", r.clock);
+        snprintf(clock, sizeof clock, " (implies a clock of %.2f GHz)", r.clock);
     if (r.share < 0.995)
-        snprintf(rest, sizeof rest, "; %.0f%% of the samples by latencies alone",
-                 100 * (1 - r.share));
+        snprintf(rest, sizeof rest, "; %.0f%% of samples by latencies alone", 100 * (1 - r.share));
     profile_comment(p, out,
-                    "whose time it is: %s; replayed with the numbers of %s%s: issue latencies off "
-                    "by %.0f%%, %.2f cycles an operation%s%s",
-                    spex_trust_name(r.trust),
-                    r.core ? "" : "a middling core, for this CPU is not known",
-                    r.core ? r.core : "", 100 * r.misfit, r.cycles, clock, rest);
+                    "time is shared by replaying the code on %s; fit: %s, issue latencies off by "
+                    "%.0f%%, %.2f cycles per operation%s%s",
+                    r.core ? r.core : "a generic core (this CPU is not known)",
+                    spex_trust_name(r.trust), 100 * r.misfit, r.cycles, clock, rest);
 }
 
 void profile_time(struct profile *p, struct out *out, const struct spex_group *group)

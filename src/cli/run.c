@@ -85,13 +85,14 @@ static int parse_event(const char *event, struct spex_engine_options *o)
     return CLI_OK;
 }
 
-/* The fast model, unless something else is asked for: the full one costs up to eight times as much.
+/*
+ * Sampled detail, unless something else is asked for; the full model where every operation counts.
  */
 static int parse_model(const struct cli_list *words, bool deterministic,
                        struct spex_engine_options *o)
 {
     struct spex_error error;
-    o->model.fast = !deterministic;
+    o->model.sampled = !deterministic && !o->truth;
     o->deterministic = deterministic;
     for (size_t i = 0; i < words->count; i++)
         if (spex_uarch_config_set(&o->model, words->items[i], &error))
@@ -106,7 +107,7 @@ static int parse_model(const struct cli_list *words, bool deterministic,
         const char *word = spex_uarch_full_only(words->items[i]);
         int length = word ? (int)strcspn(word, ",") : 0;
         if (word)
-            return cli_usage("--model: '%.*s' changes the full model, and this is the fast one; "
+            return cli_usage("--model: the fast model has no '%.*s'; "
                              "use --model full,%.*s",
                              length, word, length, word);
     }

@@ -36,8 +36,8 @@ extern const char run_standard_cpu[];
      "help features)",                                                                             \
      run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "number of the model, a preset, or fast (what you get), sampled, full, none: no caches (spex " \
-     "help model)",                                                                                     \
+     "how the core is modelled: sampled (default), full, fast or none; or one of its numbers, or "  \
+     "a preset (spex help model)",                                                                                     \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
      "the same bytes each time, with several threads, too: they take turns; the full model, or "   \

@@ -32,7 +32,7 @@ for i in range(2):
                                open(path + ".truth", "rb").read()).hexdigest())
 equal("the same program, seed and environment give the same bytes", len(digests), 1)
 equal("exit status of the guest", code, 3)
-check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; neoverse-n1 model; "
+check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; neoverse-n1, \w+ model; "
                                 r"wrote \S+ \([\d.]+ [kM]B\)$",
                                 err, re.M), err)
 record("--seed", "7", work, "exit", "3", name="seed")
@@ -166,7 +166,7 @@ code, out, err = spex("truth", "--format", "json", path)
 rows = {r["symbol"]: r for r in json.loads(out)["rows"]}
 total = json.loads(out)["operations"]
 exact = [l.split("\t") for l in open(path + ".truth") if not l.startswith("#")]
-code, _, err = spex("stat", *MODEL, "-c", "512", work, "exit", "0")
+code, _, err = spex("stat", "--model", "full", "-c", "512", work, "exit", "0")
 equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
 equal("stat: misses and mispredicts are those of all instructions",
       [int(re.search(rf"([\d,]+) +{name}", err)[1].replace(",", ""))
@@ -247,7 +247,7 @@ REFUSED = [(["-e", "arm_spe/pa_enable=1/", work], 2, "pa_enable: .*physical addr
            (["-m", ",17179869185G", work], 2, ",SIZE"),  # 1G, if it were cut to 64 bits
            (["--cpu", "cortex-z", work], 2, "cortex-z"),
            (["--model", "l1d.size=7", work], 2, "l1d.size"),
-           (["--model", "prefetch=none", work], 2, "--model full,prefetch=none"),
+           (["--model", "fast,prefetch=none", work], 2, "--model full,prefetch=none"),
            (["--env", "X", work], 2, "NAME=VALUE"),
            ([], 2, "no program"),
            (["/nonexistent"], 2, "/nonexistent: No such file"),
