@@ -196,7 +196,7 @@ before = open(f"{DIR}/{file}", "rb").read()
 for command in ("html", "archive"):
     code, out, err = on(command, file, "-o", f"./{file}")
     check(f"{command} does not write over what it reads",
-          code == 2 and "would replace the profile" in err and
+          code == 2 and f"would replace {file}, which is read" in err and
           open(f"{DIR}/{file}", "rb").read() == before, err)
 code, out, err = on("export", file, "--to", "collapsed", "-o", "nowhere/x")
 check("a directory that is not there: the name as given",

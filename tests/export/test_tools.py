@@ -65,16 +65,16 @@ else:
 
 # ---- exact counts ----
 truth = [[int(x, 0) for x in l.split()] for l in open(f"{DIR}/n1.data.truth") if l[0] != "#"]
-sums = [sum(r[i] for r in truth) for i in range(2, 9)]
+sums = [sum(r[i] for r in truth) for i in range(2, 10)]
 for to, program in (("callgrind", "callgrind_annotate"), ("cachegrind", "cg_annotate")):
     code, err = export(to, "n1.data", symbols=False)
     lines = open(f"{DIR}/out.{to}").read().splitlines()
     equal(f"{to}: sums are those of the file of exact counts",
           [[int(x) for x in l.split()[1:]] for l in lines if l.startswith("summary:")], [sums])
-    per = [0] * 7
+    per = [0] * 8
     for l in lines:
-        if re.match(r"(0x[0-9a-f]+ )?\d+( \d+){7}$", l):
-            per = [a + int(b) for a, b in zip(per, l.split()[-7:])]
+        if re.match(r"(0x[0-9a-f]+ )?\d+( \d+){8}$", l):
+            per = [a + int(b) for a, b in zip(per, l.split()[-8:])]
     equal(f"{to}: and so are the rows", per, sums)
     if not shutil.which(program):
         skip(f"{program} reads it", "no valgrind")

@@ -117,12 +117,12 @@ def check_program(name, *flags):
 path = check_program("calls-static", "-static")
 rows = [l for l in open(path + ".truth") if l.startswith("#call")]
 check("rows of calls are comments to those who do not know them",
-      rows and all(len(l.split("\t")) == 12 for l in rows), rows[:2])
+      rows and all(len(l.split("\t")) == 13 for l in rows), rows[:2])
 check_program("calls-dynamic", "-Wl,-z,now")
 _, calls = read_callgrind(os.path.join(WORK, "callgrind.out"))
 equal("a call through the PLT is one of the function",
       calls.get(("main", "pthread_create"), [0])[0], 3)
-code, _, err, path = record("--truth", "-g", "--", os.path.join(WORK, "calls-static"))
+code, _, err, path = record("--truth", "-g", "--model", "fast", "--", os.path.join(WORK, "calls-static"))
 check("without the full model there are none",
       not any(l.startswith("#call") for l in open(path + ".truth")))
 done()
