@@ -82,6 +82,15 @@ PART void count_latency(struct spex_group *g, struct spex_row *row, const struct
                         (uint16_t)c->each[latency]);
 }
 
+PART bool repeats(const struct spex_group *g, const struct spex_row *row,
+                  const struct spex_row *before)
+{
+    if (!g->repeats_at || !before)
+        return row == before;
+    const uint64_t *a = row->key + g->repeats_at, *b = before->key + g->repeats_at;
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]));
+}
+
 /* histograms: which of the latencies have one, as bits. */
 PART void count_one(struct spex_group *g, struct spex_row *row, const struct spex_row *before,
                     const struct group_counted *c, unsigned histograms)
@@ -89,7 +98,7 @@ PART void count_one(struct spex_group *g, struct spex_row *row, const struct spe
     typedef uint64_t sums __attribute__((vector_size(32), aligned(8)));
     struct spex_stats *t = &row->stats;
     /* no branches: the next row is unpredictable */
-    count_facts(t, c->facts & ~((uint32_t)(row != before) << REPEATS));
+    count_facts(t, c->facts & ~((uint32_t)!repeats(g, row, before) << REPEATS));
     row->flags |= c->flags;
     t->source[c->source] += c->memory;
     *(sums *)t->latency_sum += __builtin_convertvector(c->each, sums);

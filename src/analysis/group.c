@@ -591,6 +591,13 @@ void spex_group_derive(struct spex_group *g, struct spex_group *finer)
     g->finer = finer;
 }
 
+void group_repeat_by_function(struct spex_group *g)
+{
+    const size_t n = group_key_of(g, SPEX_KEY_SYMBOL);
+    assert(n && n < g->key_count && key_kinds[SPEX_KEY_SYMBOL].slots == 2);
+    g->repeats_at = g->first_slot[n];
+}
+
 bool group_exact(const struct spex_group *g)
 {
     return !g->rest && !g->failed && !g->histograms.lost;

@@ -95,6 +95,7 @@ struct spex_group {
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
+    size_t repeats_at;    /* in a key, its function: repeats are of that; 0: of the row */
     size_t histograms_at; /* in a row, if there are flags: handles by latency */
     uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
     unsigned flags;

@@ -20,6 +20,7 @@ static void *split_group(void *context, unsigned threads)
     g->shard_chunks = 0;
     shard->shard_of = g;
     shard->threads = threads;
+    shard->repeats_at = g->repeats_at;
     shard->limit = g->limit;
     group_limit_histograms(shard);
     return shard;

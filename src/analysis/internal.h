@@ -210,6 +210,13 @@ bool group_exact(const struct spex_group *group);
 void group_derive_of(struct spex_group *group, struct spex_group *finer,
                      const struct spex_symbol *symbol);
 
+/*
+ * Call before the first sample: what the group counts as repeats are samples after one of the same
+ * function, which is one of its keys but not the first, whatever the other keys. So the sums of
+ * groups derived from it are those of a group by function.
+ */
+void group_repeat_by_function(struct spex_group *group);
+
 /* As spex_group_sort, but the rows are in no order. */
 enum spex_status group_settle(struct spex_group *group);
 

@@ -52,6 +52,7 @@ void metrics_write(struct json *json)
 #define METRIC(name, from) json_string(json, #name);
 #include "report/metrics.def"
     json_string(json, "time_square");
+    json_string(json, "repeats");
     json_end(json);
 }
 
@@ -95,8 +96,10 @@ static void add_row(const struct cube *cube, struct vector *v, const struct spex
                     const struct spex_row *row)
 {
     vector_add(v, group, row);
-    if (cube->squares)
+    if (cube->intervals) {
         v->time_square += stats_square(&row->stats);
+        v->value[METRIC_repeats] += row->stats.repeats;
+    }
 }
 
 /* ---- cells in order ---- */

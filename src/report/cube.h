@@ -11,7 +11,8 @@
 enum metric {
 #define METRIC(name, value) METRIC_##name,
 #include "report/metrics.def"
-    METRIC_time_square, /* ns^2: what the interval of time follows from (analysis/row.h) */
+    METRIC_time_square, /* ns^2: what the interval of time follows from (analysis/row.h), */
+    METRIC_repeats,     /* and these, of the same cubes */
     METRIC_SOURCE,
     METRIC_BUCKET = METRIC_SOURCE + SPEX_SOURCE_COUNT,
     METRICS = METRIC_BUCKET + HISTOGRAM_BUCKETS
@@ -22,7 +23,7 @@ struct vector {
     uint64_t value[METRICS];
     double time_square; /* value[METRIC_time_square] is not used: 64 bits may not be enough */
 };
-/* Adds a row of a group, but for time_square. */
+/* Adds a row of a group, but for time_square and repeats. */
 void vector_add(struct vector *vector, const struct spex_group *group, const struct spex_row *row);
 /* Metrics that are not 0, as number and value one after the other. */
 void vector_write(const struct vector *vector, struct json *json);
@@ -46,12 +47,12 @@ struct cube_text {
 
 struct cube {
     struct spex_group *fine, *total;
-    size_t keys;               /* of the total */
-    bool percentiles, squares; /* has "p"; its vectors have time_square */
-    size_t rows;               /* how many there are */
-    size_t kept;               /* of these have cells of their own; */
-    struct vector *rest;       /* the others together by interval */
-    struct vector *beyond;     /* what belongs to no row of the total; NULL: nothing */
+    size_t keys;                 /* of the total */
+    bool percentiles, intervals; /* has "p"; its vectors have time_square and repeats */
+    size_t rows;                 /* how many there are */
+    size_t kept;                 /* of these have cells of their own; */
+    struct vector *rest;         /* the others together by interval */
+    struct vector *beyond;       /* what belongs to no row of the total; NULL: nothing */
     struct cell *cells;
     size_t count;
     struct cube_text *texts; /* what cube_write_row wrote, of each row that is kept */

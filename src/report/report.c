@@ -240,9 +240,11 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
         for (unsigned c = 0; c < 2 && !status; c++)
             spex_group_derive(r->cubes[feeds[f].cubes[c]].fine, r->feeds[f]);
     }
-    if (!status)
+    if (!status) {
         spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
-    r->cubes[FUNCTIONS].squares = true; /* the page shows intervals of these alone */
+        group_repeat_by_function(r->cubes[CODE].fine);
+    }
+    r->cubes[FUNCTIONS].intervals = true; /* the page shows intervals of these alone */
     return status;
 }
 

@@ -13,11 +13,10 @@ export function comparePanel(profiles) {
                 names.set(key, {label: key.split("\n")[0], key, dso: row.dso || "", sides: []});
             names.get(key).sides[side] = row;
         }
-    const timed = profiles.every(p => p.timed()), measure = timed ? "time" : "samples", [all, squares] = [measure, "time_square"].map(name => profiles.map((p, i) => totals[i][p.metric[name]]));
+    const timed = profiles.every(p => p.timed()), measure = timed ? "time" : "samples", all = profiles.map((p, i) => totals[i][p.metric[measure]]);
     const rows = [...names.values()].map(r => {
-        const of = name => [0, 1].map(i => r.sides[i] ? r.sides[i].total[profiles[i].metric[name]] : 0);
-        const k = of(measure), share = [0, 1].map(i => ratio(k[i], all[timed ? 0 : i]) || 0);
-        const [low, high] = timed ? timeDifference(k, of("time_square"), all, squares) : difference(k[0], all[0], k[1], all[1]);
+        const v = profiles.map((p, i) => r.sides[i]?.total || p.vector()), k = profiles.map((p, i) => v[i][p.metric[measure]]), share = [0, 1].map(i => ratio(k[i], all[timed ? 0 : i]) || 0);
+        const [low, high] = timed ? timeDifference(profiles, v, totals) : difference(k[0], all[0], k[1], all[1]);
         return {...r, share, delta: share[1] - share[0], low, high, sure: low > 0 || high < 0};
     });
     const column = (name, title, help, value, show) => ({name, title, help, value, show});
@@ -50,7 +49,7 @@ function download(name, type, text) {
 export function csv(profile, name, range) {
     const keys = ["name", "dso", "pid", "tid", "pc", "symbol", "target", "file", "line"].filter(k => profile[name].some(r => r[k] !== undefined));
     const metrics = [...profile.metrics, ...profile.source_names.map(s => `from_${s.replace(/-/g, "_")}`)].map((m, i) => [m, i])
-        .filter(([m]) => m !== "time_square" || name === "functions");
+        .filter(([m]) => !["time_square", "repeats"].includes(m) || name === "functions");
     const quote = x => { const s = String(x ?? ""); return /^[=+@-]/.test(s) && Number.isNaN(Number(s)) ? `"'${s.replace(/"/g, '""')}"` : /[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s; };
     const lines = [[...keys, ...metrics.map(([m]) => m)].join(",")];
     for (const row of profile[name]) {
@@ -76,7 +75,7 @@ const EXPLAIN = [
     ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
     ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Some of it may be of the interval beside: pictures over time show the time that CPUs were at work in each, which is exact, divided as the samples say; numbers are those of the samples, as the commands add them up. In a short range they may come to more, or less, than its CPUs were at work: the bar says both. Where the records have no timestamps there is none."],
     ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
-    ["± 95%", "Samples are a draw. The true share of what the first column shows lies within this distance in 95 of 100 such profiles: of time by how much its samples' times vary, of counts Wilson's interval. It does not cover how time is shared among functions that take turns within a few periods: spex report marks those ~. A difference of two profiles whose interval holds 0 may be chance."],
+    ["± 95%", "Samples are a draw. The true share of what the first column shows lies within this distance in 95 of 100 such profiles: of time by how much its samples' times vary, and, for functions that take turns within a few periods, by how well it is known what their operations cost; of counts it is Wilson's interval. A difference of two profiles whose interval holds 0 may be chance."],
     ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],
     ["Miss ratios", "Misses among the samples that looked there, as the record's events tell."],
     ["From", "The data source that the CPU reports with a load; where it reports none, what the events say."],

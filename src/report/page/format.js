@@ -38,23 +38,25 @@ export function wilson(k, n) {
     return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
-/** Variance of a row's time, ns², which is a part of all, both with the sum of the squares of their samples' times: rows.c. */
-function timeVariance(ps, square, allPs, allSquare) {
-    const f = ps / allPs;
-    return Math.max(0, (1 - 2 * f) * square + f * f * allSquare);
+/** Variance of a row's time, ns²: of sampling, and of the weights where rows take turns (rows.c). v, all: vectors of it and of all rows. */
+function timeVariance({metric: m, weights_off}, v, all) {
+    const time = v[m.time] / 1000, f = v[m.time] / all[m.time], chance = v[m.samples] / all[m.samples];
+    const stays = chance > 0 && chance < 1 ? Math.max(0, (v[m.repeats] / v[m.samples] - chance) / (1 - chance)) : 1;
+    const off = weights_off * (1 - stays) * time * (1 - f);
+    return Math.max(0, (1 - 2 * f) * v[m.time_square] + f * f * all[m.time_square]) + off * off;
 }
 
 /** 95% interval of the share that a row's time has of all. */
-export function timeInterval(ps, square, allPs, allSquare) {
-    const f = ps / allPs, half = Z * Math.sqrt(timeVariance(ps, square, allPs, allSquare)) * 1000 / allPs;
+export function timeInterval(profile, v, all) {
+    const whole = all[profile.metric.time], f = v[profile.metric.time] / whole, half = Z * Math.sqrt(timeVariance(profile, v, all)) * 1000 / whole;
     return [Math.max(0, f - half), Math.min(1, f + half)];
 }
 
-/** 95% interval of a change of time, as a share of A's time, as diff has it. */
-export function timeDifference([a, b], squares, all, allSquares) {
-    const variances = [0, 1].map(i => timeVariance([a, b][i], squares[i], all[i], allSquares[i]));
-    const half = Z * Math.sqrt(variances[0] + variances[1]) * 1000;
-    return [(b - a - half) / all[0], (b - a + half) / all[0]];
+/** 95% interval of a change of time, as a share of A's time, as diff has it; v, all: of each side. */
+export function timeDifference(profiles, v, all) {
+    const variances = profiles.map((p, i) => timeVariance(p, v[i], all[i])), [a, b] = profiles.map((p, i) => v[i][p.metric.time]);
+    const half = Z * Math.sqrt(variances[0] + variances[1]) * 1000, whole = all[0][profiles[0].metric.time];
+    return [(b - a - half) / whole, (b - a + half) / whole];
 }
 
 /** 95% interval of k1/n1 - k0/n0 (Newcombe). */

@@ -31,10 +31,10 @@ export function shareColumn(app) {
 
 /** Half of the 95% interval of that share, as report has it; of latencies there is none: they are sums that no draw explains. */
 export function halfInterval(app, r) {
-    const m = app.profile.metric, {id, metric} = app.measure;
+    const {id, metric} = app.measure;
     if (id === "cycles")
         return NaN;
-    const [low, high] = id === "time" ? timeInterval(r.v[m.time], r.v[m.time_square], r.all[m.time], r.all[m.time_square]) : wilson(r.v[metric], r.all[metric]);
+    const [low, high] = id === "time" ? timeInterval(app.profile, r.v, r.all) : wilson(r.v[metric], r.all[metric]);
     return (high - low) / 2;
 }
 
