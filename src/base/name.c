@@ -110,14 +110,17 @@ void out_line(struct out *out, const char *format, ...)
     out_char(out, '\n');
 }
 
-/* What a spreadsheet would take for a formula; a number is none. */
+/* What a spreadsheet would take for a formula; a number is none, nor an offset like +0x38. */
 static bool is_formula(const char *text)
 {
     char first = *text;
     if (first == '=' || first == '@')
         return true;
-    return (first == '+' || first == '-') && text[1] &&
-           text[1 + strspn(text + 1, "0123456789.eE+-")] != 0;
+    if ((first != '+' && first != '-') || !text[1])
+        return false;
+    if (!strncmp(text + 1, "0x", 2))
+        return text[3 + strspn(text + 3, "0123456789abcdef")] != 0;
+    return text[1 + strspn(text + 1, "0123456789.eE+-")] != 0;
 }
 
 void out_name_csv(struct out *out, const char *text)

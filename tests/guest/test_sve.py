@@ -176,7 +176,7 @@ for bits in (128, 256):
              "scatter_unscaled": [2 + 6 * i for i in d64], "late": [12], "ld1r": [12],
              "ldr_z": [2 * vl, -vl], "ldr_p": [3 * vl // 8, 5 * vl // 8], "ss": [48],
     }
-    code, out, err, path = record("--cpu", "neoverse-v1", "--qemu-cpu",
+    code, out, err, path = record("--cpu", "neoverse-v1", "--model", "fast", "--qemu-cpu",
                                   f"max,sve{bits}=on,sme=off,pauth-impdef=on", "-c", "256", forms)
     lost = unseen_prefetches(err)
     equal(f"{bits}: forms end well, no access unseen", (code, err.count("no address") - bool(lost)),
