@@ -201,7 +201,8 @@ static void press(struct screen *s, char key)
     }
 }
 
-static void show(struct screen *s)
+/* Whether the program runs is as it was before the look: the last table has everything. */
+static void show(struct screen *s, bool runs)
 {
     struct top_table next;
     measure(s);
@@ -212,7 +213,7 @@ static void show(struct screen *s)
         top_free(&s->table);
         snprintf(s->table.title, sizeof s->table.title, "no such function");
     }
-    paint(s, top_runs(s->recording));
+    paint(s, runs);
 }
 
 static void live(struct screen *s)
@@ -225,7 +226,7 @@ static void live(struct screen *s)
     while (!ended) {
         char keys[64];
         bool runs = top_runs(s->recording);
-        show(s);
+        show(s, runs);
         struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
         if (poll(&in, 1, runs || !*s->table.title ? 1000 : -1) <= 0)
             continue;
