@@ -175,7 +175,7 @@ static void describe_access(struct naive *n, const struct spex_op *op,
 
 /* ================ operation types (D18.2.7) ================ */
 
-/* Rounded up to a power of two and at least 32 bits: PKT-104, PKT-105. */
+/* Rounded up to a power of two and at least 32 bits: PKT-104, PKT-105, PKT-146. */
 static unsigned EVL(uint64_t bits)
 {
     unsigned evl = 0;
@@ -184,7 +184,7 @@ static unsigned EVL(uint64_t bits)
     return evl;
 }
 
-/* Rounded up to a power of two and at least 128 bits: PKT-108, PKT-109. */
+/* Rounded up to a power of two and at least 128 bits: PKT-108, PKT-109, PKT-147. */
 static unsigned ETS(uint64_t bits)
 {
     unsigned ets = 0;

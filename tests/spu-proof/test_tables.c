@@ -663,6 +663,7 @@ static void test_offsets(void **state)
     SPEC(DAT-195);
     SPEC(DAT-198);
     SPEC(DAT-199);
+    SPEC(DAT-237);
     SPEC(DAT-214);
     SPEC(DAT-215);
     struct rig *r = &rig;

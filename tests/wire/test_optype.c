@@ -106,6 +106,7 @@ static void test_fields(void **state)
     SPEC(PKT-128);
     SPEC(PKT-130);
     SPEC(PKT-133);
+    SPEC(PKT-150);
 }
 
 static void test_lengths(void **state)
