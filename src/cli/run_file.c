@@ -37,6 +37,9 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
         .period = about->period,
         .exclude_kernel = true, /* user mode: perf need not look for a kernel's symbols */
         .time = {.mult = 1, .cap_zero = true}, /* the counter runs at 1 GHz from 0 */
+        /* Not the host's. Without a release, perf takes that of the machine it runs on. */
+        .hostname = "spex",
+        .osrelease = "0.0.0-qemu",
         .version = SPEX_VERSION,
         .cpudesc = model,
         .cmdline = about->argv,

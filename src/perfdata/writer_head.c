@@ -182,6 +182,63 @@ static void one_node_features(struct spex_perf_writer *w, uint64_t memory, uint3
         put64(b, blocks - i >= 64 ? ~UINT64_C(0) : BIT(blocks - i) - 1);
 }
 
+/* CPUs 0 to cpus - 1 whose group of so many is `node` of two; 0: there are no groups. */
+static void put_cpu_list(struct bytes *b, uint32_t cpus, uint32_t group, uint32_t node)
+{
+    const size_t room = group ? 24 * ((size_t)cpus / group + 1) : 24;
+    char *list = malloc(room);
+    size_t n = 0;
+    if (!list) {
+        b->failed = true;
+        return;
+    }
+    list[0] = 0;
+    const uint32_t step = group ? group : cpus;
+    for (uint64_t first = (uint64_t)step * node; first < cpus; first += 2 * (uint64_t)step) {
+        uint64_t last = first + step < cpus ? first + step - 1 : cpus - 1;
+        n += (size_t)snprintf(list + n, room - n, last > first ? "%s%u-%u" : "%s%u", n ? "," : "",
+                              (unsigned)first, (unsigned)last);
+    }
+    put_string(b, list);
+    free(list);
+}
+
+/* A node is a socket with one die; a core has one thread. */
+static void topology_feature(struct spex_perf_writer *w, uint32_t cpus, uint32_t group)
+{
+    const uint32_t sockets = group && group < cpus ? 2 : 1;
+    struct bytes *b = start_feature(w, FEATURE_CPU_TOPOLOGY);
+    put32(b, sockets);
+    for (uint32_t i = 0; i < sockets; i++)
+        put_cpu_list(b, cpus, group, i);
+    put32(b, cpus);
+    for (uint32_t i = 0; i < cpus; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", i);
+        put_string(b, text);
+    }
+    for (uint32_t i = 0; i < cpus; i++) {
+        put32(b, i);
+        put32(b, group ? i / group % 2 : 0);
+    }
+    put32(b, sockets);
+    for (uint32_t i = 0; i < sockets; i++)
+        put_cpu_list(b, cpus, group, i);
+    for (uint32_t i = 0; i < cpus; i++)
+        put32(b, 0);
+}
+
+static void pmus_feature(struct spex_perf_writer *w, uint32_t spe)
+{
+    enum { SOFTWARE = 1 };
+    struct bytes *b = start_feature(w, FEATURE_PMU_MAPPINGS);
+    put32(b, 2);
+    put32(b, SOFTWARE);
+    put_string(b, "software");
+    put32(b, spe);
+    put_string(b, "arm_spe_0");
+}
+
 /* CPUs in groups of so many, in turn; each node has half of the memory. */
 static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint32_t cpus,
                                uint32_t group)
@@ -266,6 +323,10 @@ void writing_make_features(struct spex_perf_writer *w, const struct spex_perf_wr
         two_nodes_features(w, memory, cpus, o->node_cpus);
     else
         one_node_features(w, memory, cpus);
+    if (machine)
+        return;
+    topology_feature(w, cpus, o->node_cpus);
+    pmus_feature(w, o->pmu_type ? o->pmu_type : DEFAULT_PMU);
 }
 
 void writing_header(struct spex_perf_writer *w, uint64_t data_size, bool finished)
@@ -353,10 +414,11 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
     }
     for (unsigned i = 0; i < FEATURE_BITS; i++) {
         /*
-         * perf treats a second MEM_TOPOLOGY as an error; other features may come twice. With two
-         * nodes, the lists of CPUs may grow until the file is finished.
+         * perf treats a second MEM_TOPOLOGY as an error; other features may come twice. Lists of
+         * CPUs may grow until the file is finished.
          */
-        bool late = i == FEATURE_MEM_TOPOLOGY || (i == FEATURE_NUMA_TOPOLOGY && o->node_cpus);
+        bool late = i == FEATURE_MEM_TOPOLOGY || i == FEATURE_CPU_TOPOLOGY ||
+                    (i == FEATURE_NUMA_TOPOLOGY && o->node_cpus);
         if (!w->has_feature[i] || (late && !w->pipe))
             continue;
         if (w->features[i].vec.count > RECORD_MAX - 24) /* a long command line: at the end only */

@@ -35,6 +35,10 @@ equal("exit status of the guest", code, 3)
 check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; "
                                 r"neoverse-n1, \w+ model; wrote \S+ \([\d.]+ [kM]B\)$",
                                 err, re.M), err)
+header = run("perf", "report", "-i", path, "--header-only", "-I")[1].decode()
+for line in ("# hostname : spex", "# os release : 0.0.0-qemu", "# sibling sockets : 0",
+             "# sibling threads : 0", "# pmu mappings: software = 1, arm_spe_0 = 12"):
+    check(f"perf's header has '{line}'", line in header.splitlines(), header)
 record("--seed", "7", work, "exit", "3", name="seed")
 check("another seed gives other samples",
       open(path, "rb").read() != open(os.path.join(WORK, "seed"), "rb").read())

@@ -185,7 +185,19 @@ check("header",
       all(t in out for t in ("hostname : model", "arch : aarch64", "nrcpus online : 2",
                              "cmdline : spex record", "node0 cpu list : 0-1",
                              "cpuid : 0x00000000413fd0c1", "sample_period, sample_freq } = 1024",
-                             "memory nodes (nr 1")), out)
+                             "memory nodes (nr 1", "sibling sockets : 0-1",
+                             "sibling dies    : 0-1", "sibling threads : 1",
+                             "CPU 1: Core ID 1, Die ID 0, Socket ID 0",
+                             "pmu mappings: software = 1, arm_spe_0 = 12")), out)
+
+other = os.path.join(tmp.name, "sockets.data")
+write(["option node_cpus 2", *lines(cpus=7)], other)
+code, out, errors = pd.perf("report", "-i", other, "--header-only", "-I", env=ENV)
+check("header of two sockets",
+      all(t in out for t in ("sibling sockets : 0-1,4-5\n", "sibling sockets : 2-3,6\n",
+                             "CPU 5: Core ID 5, Die ID 0, Socket ID 0",
+                             "CPU 6: Core ID 6, Die ID 0, Socket ID 1",
+                             "node1 cpu list : 2-3,6")), out + str(errors))
 
 # ---- shapes ----
 
@@ -216,13 +228,17 @@ check("metadata 2: perf 6.1 dumps it", code == 0 and not errors and out.count("A
 r = subprocess.run([TOOL, "write", "-"], input="\n".join(lines()).encode(), capture_output=True)
 code, got, errors = pd.script("-", itrace="i1i", stdin=r.stdout)
 check("pipe: perf reads it", code == 0 and not errors and len(got) == 80, f"{errors} {len(got)}")
+code, got, errors = pd.perf("report", "-i", "-", "--header-only", "-I", stdin=r.stdout, env=ENV)
+check("pipe: perf reads the CPUs' places and PMUs",
+      "CPU 1: Core ID 1, Die ID 0, Socket ID 0" in got and
+      "pmu mappings: software = 1, arm_spe_0 = 12" in got, got + str(errors))
 code, out, err = run(TOOL, "records", "-", stdin=r.stdout)
 equal("pipe: the reader agrees", len([x for x in out.splitlines() if b"pc=" in x]), 80)
 
 write(lines(loss=True))
 code, out, errors = pd.perf("report", "-D", "-i", PATH, env=ENV)
 equal("losses: perf says them", [e for e in errors if "lost" in e],
-      ["Processed 42 events and lost 1 chunks!", "AUX data lost 1 times out of 10!"])
+      ["Processed 43 events and lost 1 chunks!", "AUX data lost 1 times out of 10!"])
 
 # ---- round trip of what was put in ----
 

@@ -299,6 +299,8 @@ static bool set_option(struct spex_perf_writer_options *o, const char *name, con
         o->metadata = (unsigned)n;
     else if (!strcmp(name, "cpus"))
         o->cpus = (uint32_t)n;
+    else if (!strcmp(name, "node_cpus"))
+        o->node_cpus = (uint32_t)n;
     else if (!strcmp(name, "per_thread"))
         o->per_thread = n;
     else if (!strcmp(name, "untimed"))
