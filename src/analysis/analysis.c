@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 void totals_add(struct spex_totals *sum, const struct spex_totals *t)
 {
@@ -144,6 +145,8 @@ static enum spex_status run_passes(struct spex_analysis *a, const struct analysi
         a->shards = NULL;
         if (exact)
             return status;
+        if (a->intervals)
+            memset(a->intervals->ns, 0, a->intervals->count * sizeof *a->intervals->ns);
     }
     return run_pass(a, sinks, count, NULL, error);
 }
@@ -176,11 +179,13 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
 
 static _Thread_local unsigned held; /* times */
 
-void analysis_lock(struct spex_analysis *a)
+unsigned analysis_lock(struct spex_analysis *a)
 {
     struct spex_analysis *first = analysis_first(a);
+    const unsigned before = held;
     if (first->parallel && !held++)
         pthread_mutex_lock(&first->lock);
+    return before;
 }
 
 void analysis_unlock(struct spex_analysis *a)
@@ -189,13 +194,16 @@ void analysis_unlock(struct spex_analysis *a)
         pthread_mutex_unlock(&analysis_first(a)->lock);
 }
 
+void analysis_unlock_to(struct spex_analysis *a, unsigned before)
+{
+    while (held > before)
+        analysis_unlock(a);
+}
+
 void analysis_no_memory(struct spex_analysis *a)
 {
     if (a) {
-        if (held) {
-            held = 1;
-            analysis_unlock(a);
-        }
+        analysis_unlock_to(a, 0);
         a->no_memory = true;
         spex_analysis_stop(a);
     }

@@ -88,9 +88,9 @@ struct filter {
     } memo[MEMO]; /* decisions on comm, module, symbol by their pointer */
 };
 
-struct filter *filter_copy(const struct filter *filter)
+void filter_copy(const struct filter *filter, struct filter **to)
 {
-    struct filter *copy = memory_get(1, sizeof *copy);
+    struct filter *copy = *to = memory_get(1, sizeof *copy);
     *copy = *filter;
     copy->words = NULL;
     copy->ranges = NULL;
@@ -100,7 +100,6 @@ struct filter *filter_copy(const struct filter *filter)
     copy->words = memory_get(filter->count + 1, sizeof *copy->words);
     for (size_t i = 0; filter->words && i < filter->count; i++)
         copy->words[i] = filter->words[i] ? memory_copy(filter->words[i]) : NULL;
-    return copy;
 }
 
 void filter_free(struct filter *filter)

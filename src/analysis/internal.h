@@ -95,7 +95,7 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
 struct filter;
 enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time, uint64_t last_time,
                             struct filter **filter, struct spex_error *error);
-struct filter *filter_copy(const struct filter *filter);
+void filter_copy(const struct filter *filter, struct filter **copy);
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 

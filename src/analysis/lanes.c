@@ -147,10 +147,11 @@ static void start_thread(struct run *run, struct shards *shards, unsigned n)
         lane_init(t->lane, a, &shards->shards[n].versions);
         t->lane->totals.first_time = UINT64_MAX;
         for (size_t f = 0; f < a->options.filter_count; f++)
-            t->lane->filters[f] = filter_copy(a->lane.filters[f]);
+            filter_copy(a->lane.filters[f], &t->lane->filters[f]);
         if (a->lane.intervals) {
+            uint64_t *ns = memory_get(a->lane.intervals->count + 1, sizeof *ns);
             t->intervals = *a->lane.intervals;
-            t->intervals.ns = memory_get(t->intervals.count + 1, sizeof *t->intervals.ns);
+            t->intervals.ns = ns;
             t->lane->intervals = &t->intervals;
         }
     }
@@ -159,46 +160,70 @@ static void start_thread(struct run *run, struct shards *shards, unsigned n)
     t->lane->sample_most = PIECE + 1; /* a piece is never flushed from within */
 }
 
-static void end_thread(struct run *run, unsigned n)
+static void start(struct run *run, struct shards *shards)
 {
     struct spex_analysis *a = run->analysis;
-    struct run_thread *t = &run->threads[n];
-    piece_fini(&t->piece);
-    if (!n || !t->lane)
-        return;
-    totals_add(&a->lane.totals, &t->lane->totals);
-    add_threads(&a->lane.threads, &t->lane->threads);
-    lane_count_modules(t->lane);
-    if (t->intervals.ns)
-        add_intervals(a->lane.intervals, &t->intervals);
-    free(t->intervals.ns);
-    lane_fini(t->lane);
+    run->threads = memory_aligned(APART, shards->count * sizeof *run->threads);
+    memset(run->threads, 0, shards->count * sizeof *run->threads);
+    run->order = memory_get(a->queue_count + 1, sizeof *run->order);
+    run->status = memory_get(a->queue_count + 1, sizeof *run->status);
+    for (size_t i = 0; i < a->queue_count; i++)
+        run->order[i] = i;
+    if (a->file)
+        qsort_r(run->order, a->queue_count, sizeof *run->order, by_length, a);
+    for (unsigned n = 0; n < shards->count; n++)
+        start_thread(run, shards, n);
+}
+
+/* What the other threads counted goes to the first. */
+static void add_up(struct run *run, unsigned threads)
+{
+    struct lane *first = &run->analysis->lane;
+    for (unsigned n = 1; n < threads; n++) {
+        struct run_thread *t = &run->threads[n];
+        totals_add(&first->totals, &t->lane->totals);
+        add_threads(&first->threads, &t->lane->threads);
+        lane_count_modules(t->lane);
+        if (t->intervals.ns)
+            add_intervals(first->intervals, &t->intervals);
+    }
+}
+
+static void end(struct run *run, unsigned threads)
+{
+    for (unsigned n = 0; run->threads && n < threads; n++) {
+        piece_fini(&run->threads[n].piece);
+        free(run->threads[n].intervals.ns);
+        lane_fini(&run->threads[n].own);
+    }
+    free(run->threads);
+    free(run->order);
+    free(run->status);
+}
+
+/* Of the first queue that could not be opened. */
+static enum spex_status status_of(const struct run *run)
+{
+    for (size_t i = 0; run->status && i < run->analysis->queue_count; i++)
+        if (run->status[i])
+            return run->status[i];
+    return SPEX_OK;
 }
 
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
 {
     struct run run = {.analysis = a};
-    enum spex_status status = SPEX_OK;
-    run.threads = memory_aligned(APART, shards->count * sizeof *run.threads);
-    memset(run.threads, 0, shards->count * sizeof *run.threads);
-    run.order = memory_get(a->queue_count + 1, sizeof *run.order);
-    run.status = memory_get(a->queue_count + 1, sizeof *run.status);
-    for (size_t i = 0; i < a->queue_count; i++)
-        run.order[i] = i;
-    if (a->file)
-        qsort_r(run.order, a->queue_count, sizeof *run.order, by_length, a);
-    for (unsigned n = 0; n < shards->count; n++)
-        start_thread(&run, shards, n);
     const struct jobs jobs = {&run, a->queue_count, run_queue};
-    analysis_first(a)->parallel = true;
-    jobs_run(&jobs, shards->count);
-    analysis_first(a)->parallel = false;
-    for (unsigned n = 0; n < shards->count; n++)
-        end_thread(&run, n);
-    for (size_t i = 0; i < a->queue_count && !status; i++)
-        status = run.status[i];
-    free(run.threads);
-    free(run.order);
-    free(run.status);
+    bool done = memory_guarded(start(&run, shards));
+    if (done) {
+        analysis_first(a)->parallel = true;
+        jobs_run(&jobs, shards->count);
+        analysis_first(a)->parallel = false;
+        done = memory_guarded(add_up(&run, shards->count));
+    }
+    if (!done)
+        analysis_no_memory(analysis_first(a));
+    const enum spex_status status = status_of(&run);
+    end(&run, shards->count);
     return status;
 }

@@ -255,10 +255,11 @@ static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
 
 /*
  * Taken around work on what several stages use. It may be nested; if memory ran out inside,
- * analysis_no_memory releases it.
+ * analysis_no_memory releases it, or analysis_unlock_to where the work goes on.
  */
-void analysis_lock(struct spex_analysis *a);
+unsigned analysis_lock(struct spex_analysis *a); /* how often this thread held it before */
 void analysis_unlock(struct spex_analysis *a);
+void analysis_unlock_to(struct spex_analysis *a, unsigned before);
 
 /* ---- state.c ---- */
 

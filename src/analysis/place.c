@@ -170,18 +170,18 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
 void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32_t pid,
                 uint64_t time, uint64_t ip)
 {
-    find_place(lane->analysis, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, false, &s->place);
-    s->ip = ip;
-    s->version = version;
-    const struct spex_module *module = s->place.module;
-    s->module = module ? module->number : 0;
-    if (s->module >= lane->module_room) {
-        const size_t old = lane->module_room, room = 2 * (size_t)s->module + 16;
+    struct spex_place place;
+    find_place(lane->analysis, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, false, &place);
+    const struct spex_module *module = place.module;
+    const uint32_t number = module ? module->number : 0;
+    if (number >= lane->module_room) {
+        const size_t old = lane->module_room, room = 2 * (size_t)number + 16;
         lane->modules = memory_resize(lane->modules, room, sizeof *lane->modules);
         memset(lane->modules + old, 0, (room - old) * sizeof *lane->modules);
         lane->module_room = room;
     }
-    lane->modules[s->module].stripped = module && module->stripped;
+    lane->modules[number].stripped = module && module->stripped;
+    *s = (struct place_slot){ip, version, number, place}; /* last: there may be no memory */
 }
 
 /* For data: a cache line or a page whose addresses all have the same answer, or one address. */
@@ -331,10 +331,10 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
-    analysis_lock(a); /* sinks share its cache */
+    const unsigned held = analysis_lock(a); /* sinks share its cache */
     if (!memory_guarded(place_of(analysis_reading(a), sample->pid, sample, ip, place)))
         *place = (struct spex_place){0};
-    analysis_unlock(a);
+    analysis_unlock_to(a, held);
 }
 
 struct data_place *analysis_data_line(struct spex_analysis *a, struct place_cache **cache,

@@ -234,8 +234,10 @@ static void add_sample(struct replayer *r, const struct spex_sample *s)
 static void collect(void *context, const struct spex_sample *samples, size_t count)
 {
     struct replayer *r = context;
-    if (!memory_guarded(for (size_t i = 0; i < count; i++) add_sample(r, &samples[i])))
-        spex_analysis_stop(r->analysis);
+    if (!r->failed && memory_guarded(for (size_t i = 0; i < count; i++) add_sample(r, &samples[i])))
+        return;
+    r->failed = true;
+    analysis_no_memory(analysis_first(r->analysis));
 }
 
 /* Of all sites. */
@@ -360,10 +362,10 @@ static void weigh(struct replayer *r, const struct replay_seen *seen,
     }
 }
 
-static struct replay *make_table(struct replayer *r)
+static void make_table(struct replayer *r)
 {
     static const uint32_t ask[REPLAY_ANY + 1] = {0};
-    struct replay *replay = memory_get(1, sizeof *replay);
+    struct replay *replay = r->replay = memory_get(1, sizeof *replay);
     size_t size = 1024;
     while (size < 4 * r->name_count)
         size *= 2;
@@ -384,7 +386,6 @@ static struct replay *make_table(struct replayer *r)
         if (!n->several)
             put(replay, replay_key(pc, who), weight);
     }
-    return replay;
 }
 
 /*
@@ -428,6 +429,8 @@ static void release(struct replayer *r)
     free(r->seen);
     free(r->names);
     free(r->starts);
+    free(r->walk);
+    replay_free(r->replay);
     for (size_t i = 0; i < REPLAY_CHUNKS; i++)
         free(r->results[i]);
 }
@@ -435,36 +438,40 @@ static void release(struct replayer *r)
 /* Issue latencies further off than this are not of the core, or not of the code. */
 static const double FITS = 1.5;
 
-static struct replay *make(struct replayer *r)
+static void make(struct replayer *r)
 {
     struct spex_analysis *a = r->analysis;
     const char *core = numbers_of(a->sampling.midr, &r->config);
     account_latencies(&r->config, r->latency);
     r->most = a->sampling.counter_most;
-    if (!look(r) || r->start_count < ENOUGH)
-        return NULL;
+    const bool looked = look(r);
+    if (analysis_first(a)->no_memory)
+        memory_checked(NULL); /* ends here */
+    if (!looked || r->start_count < ENOUGH)
+        return;
     trim(r);
     for (size_t i = 0; i < r->seen_count; i++)
         add_full(r, &r->seen[i]);
     add_up(r);
     replay_walk(r);
     even_all(r);
-    struct replay *replay = make_table(r);
-    replay->core = core;
-    judge(r, replay);
-    replay->fits = replay->replayed && replay->misfit <= FITS;
-    return replay;
+    make_table(r);
+    r->replay->core = core;
+    judge(r, r->replay);
+    r->replay->fits = r->replay->replayed && r->replay->misfit <= FITS;
 }
 
 struct replay *replay_make(struct spex_analysis *a)
 {
     struct replayer r = {.analysis = a};
-    struct replay *volatile replay = NULL;
     if (!a->file || a->sampling.filters[0] || a->options.no_replay)
         return NULL;
-    if (!memory_guarded(replay = make(&r)))
-        replay = NULL;
+    const bool made = memory_guarded(make(&r));
+    struct replay *replay = made ? r.replay : NULL;
+    r.replay = made ? NULL : r.replay;
     release(&r);
+    if (!made)
+        memory_checked(NULL); /* the outer guard must know, too */
     return replay;
 }
 

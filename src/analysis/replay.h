@@ -199,6 +199,9 @@ struct replayer {
     size_t start_count, start_capacity;
     struct replay_result *results[REPLAY_CHUNKS]; /* by site; they do not move */
     struct replay_pages *pages;
+    struct walk *walk;
+    struct replay *replay; /* the table that is made */
+    bool failed;           /* memory ran out: what there is can only be freed */
     struct {
         uint64_t loads, took;
     } sources[256]; /* of all loads whose counters tell, by where their data came from */

@@ -466,11 +466,10 @@ void replay_walk(struct replayer *r)
     uint64_t operations = r->start_count * EACH;
     operations = operations < LEAST ? LEAST : operations > MOST ? MOST : operations;
     const uint64_t walks = operations / (WARM + COUNTED + r->config.rob) + 1;
-    struct walk *w = memory_get(1, sizeof *w);
+    struct walk *w = r->walk = memory_get(1, sizeof *w);
     w->r = r;
     plain_init(&w->plain, &r->config);
     for (uint64_t i = 0; i < walks; i++)
         walk_from(w, r->starts[(2 * i + 1) * r->start_count / (2 * walks)].site);
     end_block(w, REPLAY_NONE, false);
-    free(w);
 }

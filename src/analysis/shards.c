@@ -34,7 +34,7 @@ struct shards *shards_new(struct spex_analysis *a, const struct analysis_sink *s
         all = all && sinks[i].shards;
     if (!all)
         return NULL;
-    struct shards *s = memory_get(1, sizeof *s);
+    struct shards *s = a->shards = memory_get(1, sizeof *s);
     s->shards = calloc(threads, sizeof *s->shards);
     s->count = s->shards ? threads : 0;
     s->sinks = sinks;

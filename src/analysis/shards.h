@@ -21,7 +21,7 @@ struct shards {
     size_t sink_count;
 };
 
-/* NULL: the sinks, the files or the options allow one thread alone. */
+/* As analysis->shards. NULL: the sinks, the files or the options allow one thread alone. */
 struct shards *shards_new(struct spex_analysis *analysis, const struct analysis_sink *sinks,
                           size_t count);
 /*

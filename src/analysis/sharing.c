@@ -42,7 +42,7 @@ void spex_sharing_free(struct spex_sharing *s)
 {
     if (!s)
         return;
-    if (!s->shard_of || s->lines != s->shard_of->lines) { /* else candidates of all */
+    if (!s->shard_of || s->index != s->shard_of->index) { /* else candidates of all */
         free(s->lines);
         free(s->index);
     }
@@ -52,6 +52,8 @@ void spex_sharing_free(struct spex_sharing *s)
     spex_group_free(s->group);
     free(s->results);
     free(s->uses);
+    free(s->first_uses);
+    free(s->sorted);
     free(s);
 }
 

@@ -66,6 +66,8 @@ struct spex_sharing {
     struct spex_shared_line *results;
     struct spex_shared_use *uses;
     size_t result_count;
+    size_t *first_uses; /* of the candidates, while they are judged */
+    struct sorted_use *sorted;
     bool failed; /* memory ran out: it can only be freed */
     /* Threads count in shards (sharing_shards.c). */
     struct spex_sharing *shard_of;

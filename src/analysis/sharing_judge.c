@@ -191,28 +191,27 @@ static int by_cost(const void *a, const void *b)
                                       : ORDER(x->first_use, y->first_use);
 }
 
-static int by_place(const void *a, const void *b, void *context)
+struct sorted_use {
+    struct spex_shared_use use;
+    size_t at;
+};
+
+static int by_place(const void *a, const void *b)
 {
-    const size_t i = *(const size_t *)a, j = *(const size_t *)b;
-    const struct spex_shared_use *x = (const struct spex_shared_use *)context + i;
-    const struct spex_shared_use *y = (const struct spex_shared_use *)context + j;
-    return x->offset != y->offset ? ORDER(x->offset, y->offset)
-           : x->tid != y->tid     ? ORDER(x->tid, y->tid)
-                                  : ORDER(i, j);
+    const struct sorted_use *x = a, *y = b;
+    return x->use.offset != y->use.offset ? ORDER(x->use.offset, y->use.offset)
+           : x->use.tid != y->use.tid     ? ORDER(x->use.tid, y->use.tid)
+                                          : ORDER(x->at, y->at);
 }
 
 /* Of one place they stay as they were: the ones with the most samples first. */
-static void sort_uses(struct spex_shared_use *uses, size_t count)
+static void sort_uses(struct spex_shared_use *uses, size_t count, struct sorted_use *sorted)
 {
-    struct spex_shared_use *sorted = memory_get(count + 1, sizeof *sorted + sizeof(size_t));
-    size_t *order = (size_t *)(sorted + count + 1);
     for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    qsort_r(order, count, sizeof *order, by_place, uses);
+        sorted[i] = (struct sorted_use){uses[i], i};
+    qsort(sorted, count, sizeof *sorted, by_place);
     for (size_t i = 0; i < count; i++)
-        sorted[i] = uses[order[i]];
-    memcpy(uses, sorted, count * sizeof *uses);
-    free(sorted);
+        uses[i] = sorted[i].use;
 }
 
 /* Does a second thread use the line often enough to call it shared? */
@@ -238,8 +237,8 @@ void sharing_judge(struct spex_sharing *s)
     size_t rows = spex_group_count(s->group);
     s->uses = memory_get(rows + 1, sizeof *s->uses);
     s->results = memory_get(s->candidates + 1, sizeof *s->results);
-    /* Allocated last: if it fails, memory without an owner would be lost. */
-    size_t *start = memory_get(2 * s->candidates + 3, sizeof *start);
+    s->sorted = memory_get(rows + 1, sizeof *s->sorted);
+    size_t *start = s->first_uses = memory_get(2 * s->candidates + 3, sizeof *start);
     size_t *fill = start + s->candidates + 2;
     for (size_t i = 0; i < rows; i++)
         start[(group_key(s->group, spex_group_row(s->group, i), 0)[0] >> 6) + 1]++;
@@ -264,11 +263,14 @@ void sharing_judge(struct spex_sharing *s)
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);
         if (enough(s, (uint32_t)i, r)) {
-            sort_uses(s->uses + r->first_use, r->uses);
+            sort_uses(s->uses + r->first_use, r->uses, s->sorted);
             r->lock = find_lock(s, (uint32_t)i, r);
             s->result_count++;
         }
     }
     qsort(s->results, s->result_count, sizeof *s->results, by_cost);
-    free(start);
+    free(s->first_uses);
+    free(s->sorted);
+    s->first_uses = NULL;
+    s->sorted = NULL;
 }

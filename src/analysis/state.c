@@ -110,7 +110,6 @@ static void look_up_thread(const struct lane *lane, struct thread *t, uint64_t t
     struct spex_analysis *a = lane->analysis;
     char unknown[16];
     const char *comm = NULL;
-    t->span = changes_span(&a->thread_changes, t->tid, time);
     t->known = false;
     if (a->file) {
         int32_t pid = spex_perfdata_pid(a->file, t->tid, time);
@@ -121,6 +120,7 @@ static void look_up_thread(const struct lane *lane, struct thread *t, uint64_t t
     }
     snprintf(unknown, sizeof unknown, ":%d", t->tid);
     t->comm = analysis_intern(a, comm ? comm : t->tid < 0 ? "[unknown]" : unknown);
+    t->span = changes_span(&a->thread_changes, t->tid, time); /* from now on it is known */
 }
 
 struct thread *state_thread(struct lane *lane, int32_t tid, int32_t pid, uint64_t time)

@@ -16,10 +16,11 @@ static size_t slot_of(const struct ids *ids, const uint64_t key[IDS_WORDS])
 
 static void grow(struct ids *ids)
 {
+    const size_t count = ids->slot_count ? 2 * ids->slot_count : 1024;
+    uint32_t *slots = memory_get(count, sizeof *slots);
     free(ids->slots);
-    ids->slots = NULL;
-    ids->slot_count = ids->slot_count ? 2 * ids->slot_count : 1024;
-    ids->slots = memory_get(ids->slot_count, sizeof *ids->slots);
+    ids->slots = slots;
+    ids->slot_count = count;
     for (size_t i = 0; i < ids->count; i++) {
         size_t at = slot_of(ids, ids->keys[i]);
         while (ids->slots[at])

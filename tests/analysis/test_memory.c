@@ -1,8 +1,8 @@
 /*
- * A library does not end its program when out of memory: each allocation in turn fails, and every
- * function says SPEX_NO_MEMORY or goes on with less; what was made can be ended, and nothing is
- * lost (the sanitizer's build looks for leaks). The test is linked with --wrap, so that all calls
- * in our code come here first.
+ * A library does not end its program when out of memory: each allocation in turn fails, alone or
+ * with all that come after it, and every function says SPEX_NO_MEMORY or goes on with less; what
+ * was made can be ended, and nothing is lost (the sanitizer's build looks for leaks). The test is
+ * linked with --wrap, so that all calls in our code come here first.
  */
 #include <spex/analysis.h>
 #include <spex/generate.h>
@@ -10,14 +10,18 @@
 #include "analysis/group.h"
 #include "support/test.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static unsigned long calls, fail_at;
+static atomic_ulong calls;
+static unsigned long fail_at;
+static bool all_after; /* fail, too */
 
 static bool fails(void)
 {
-    return ++calls == fail_at;
+    const unsigned long call = atomic_fetch_add(&calls, 1) + 1;
+    return call == fail_at || (all_after && fail_at && call > fail_at);
 }
 
 void *__real_malloc(size_t size);
@@ -105,7 +109,13 @@ static void look_at_samples(void *context, const struct spex_sample *samples, si
         spex_sample_locate(context, &samples[i], samples[i].va, &place);
 }
 
-enum how { IN_TURN, ORDERED, RAW };
+enum how { IN_TURN, ORDERED, APART, RAW }; /* APART: each queue by a thread of its own */
+
+static enum spex_status run(struct spex_analysis *a, struct analysis_sink sink,
+                            struct spex_error *error)
+{
+    return analysis_run(a, &sink, 1, error);
+}
 
 /* Everything that a program does with a profile. True if all of it worked. */
 static bool use(const char *path, enum how how)
@@ -121,6 +131,7 @@ static bool use(const char *path, enum how how)
     struct spex_sharing *sharing = NULL;
     struct spex_error error = {0};
     options.raw = how == RAW;
+    options.threads = how == APART ? 2 : 0;
     options.filter_count = how == RAW ? 0 : 2; /* nothing has a name there */
     if (spex_analysis_open(path, &options, &a, &error)) {
         assert_true(*error.text);
@@ -128,7 +139,7 @@ static bool use(const char *path, enum how how)
     }
     enum spex_status status = spex_group_new(a, &table, &group, &error);
     if (!status)
-        status = spex_analysis_run(a, spex_group_sink, group, &error);
+        status = run(a, group_sink(group), &error);
     if (!status)
         status = spex_group_sort(group, SPEX_BY_SAMPLES);
     for (size_t i = 0; !status && i < spex_group_count(group); i++) {
@@ -141,9 +152,9 @@ static bool use(const char *path, enum how how)
     if (!status)
         status = spex_sharing_new(a, &sharing, &error);
     if (!status)
-        status = spex_analysis_run(a, spex_sharing_find, sharing, &error);
+        status = run(a, sharing_finds(sharing), &error);
     if (!status && spex_sharing_choose(sharing))
-        status = spex_analysis_run(a, spex_sharing_look, sharing, &error);
+        status = run(a, sharing_looks(sharing), &error);
     else if (!status && how != RAW)
         status = SPEX_NO_MEMORY; /* there are shared lines */
     if (!status)
@@ -163,10 +174,12 @@ static void test_every_allocation_fails_once(void **state)
     snprintf(path[0], sizeof path[0], "%s/perf.data", directory);
     snprintf(path[1], sizeof path[1], "%s/raw", directory);
     make(path[0], path[1], program ? program : "/nowhere");
-    for (enum how how = IN_TURN; how <= RAW; how++) {
+    for (unsigned i = 0; i < 2 * (RAW + 1); i++) {
+        const enum how how = i / 2;
         const char *from = path[how == RAW];
         unsigned long refused = 0;
         fail_at = 0;
+        all_after = i % 2;
         assert_true(use(from, how));
         for (unsigned long n = 1;; n++) {
             calls = 0;
