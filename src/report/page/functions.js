@@ -102,7 +102,7 @@ function instructionTable(app, code, all, mark) {
 
 function sourceTable(app, code, all, mark) {
     if (!code.source)
-        return h("p", {class: "note"}, code.file ? `The source, ${code.file}, is not on this machine.` : "There are no source lines for this code (compile with -g).");
+        return h("p", {class: "note"}, code.file ? `The source, ${code.file}, was not found below the current directory, the program's or --source-dir.` : "There are no source lines for this code (compile with -g).");
     const by = new Map();
     for (const i of code.instructions)
         if (!i.file && i.line)
