@@ -176,11 +176,11 @@ static const struct {
     /* presence: UNPREDICTABLE after exceptions and for speculative operations (D17.6.7,
        D17.6.10) */
     {"", "max", "42 03 " TS "48 00 42 03 " TS "49 00 42 17 " TS LAT "42 01 " TS},
-    {"", "max", EXE "4a 19 42 42 " TS},                     /* not taken, no target */
-    {"", "max", EXE "4a 19 b1 ffffffffffffffff 42 42 " TS}, /* its target is UNKNOWN */
-    {"", "max", EXE "4a 18 42 02 " TS},                     /* an ISB */
-    {"", "max", "b0 " NS2 LAT "4a 1a b1 " NS "42 02 " TS},  /* exception return */
-    {"", "max", "b0 " NS2 LAT "4a 1a b1 " EL3 "42 02 " TS}, /* an illegal one */
+    {"", "max", EXE "4a 19 42 42 " TS},                            /* not taken, no target */
+    {"DAT-238", "max", EXE "4a 19 b1 ffffffffffffffff 42 42 " TS}, /* its target is UNKNOWN */
+    {"", "max", EXE "4a 18 42 02 " TS},                            /* an ISB */
+    {"", "max", "b0 " NS2 LAT "4a 1a b1 " NS "42 02 " TS},         /* exception return */
+    {"", "max", "b0 " NS2 LAT "4a 1a b1 " EL3 "42 02 " TS},        /* an illegal one */
     {"", "max", EXE "4a 19 b1 " NS "42 02 " TS EXE "48 00 b4 " NS "42 02 " TS}, /* D17.6.3.1 */
     /* inactive elements; none that is active, with the address of one and without */
     {"", "max", EXE "49 0c 43 00 62 02000200 " TS EXE "49 8d 62 02000200 " TS},
