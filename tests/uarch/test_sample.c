@@ -170,6 +170,7 @@ static void test_chain(void **state)
 static void test_branches_and_barriers_complete(void **state)
 {
     SPEC(PKT-49);
+    SPEC(PKT-152);
     struct run r = run_new(WIDE ",lat.barrier=20");
     run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));        /* issued 1, done 13 */
     run_op(&r, op_make(SPEX_EXEC_BARRIER, -1, -1, -1)); /* issued 1, done 21 */
@@ -261,6 +262,7 @@ static void test_pair_waits_for_the_later_half(void **state)
 
 static void test_atomic_and_split(void **state)
 {
+    SPEC(PKT-151);
     struct run r = run_new(WIDE ",lat.atomic=6,peer.latency=60,split.latency=2");
     run_op(&r, op_make(SPEX_EXEC_ATOMIC, 1, 0, 2));
     run_op(&r, op_make(SPEX_EXEC_LOAD, 3, 1, -1));
