@@ -101,6 +101,8 @@ static void test_fields(void **state)
     SPEC(PKT-106);
     SPEC(PKT-116);
     SPEC(PKT-118);
+    SPEC(PKT-153);
+    SPEC(PKT-154);
     SPEC(PKT-121);
     SPEC(PKT-127);
     SPEC(PKT-128);
