@@ -197,7 +197,7 @@ const struct cli_command cli_html = {
     .group = CLI_WHY,
     .pages = true,
     .synopsis = "[FILE [OTHER]]",
-    .summary = "one self-contained page: time, code, memory, sharing, branches, threads",
+    .summary = "one self-contained page: time, code, memory, sharing, branches",
     .details = "Writes one self-contained page that any browser opens without a network: what was "
                "found, everything over time, functions with their source and instructions, data, "
                "cache lines that threads share, branches. A range of time chosen in the page "
