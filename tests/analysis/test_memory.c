@@ -63,7 +63,7 @@ char *__wrap_strdup(const char *text)
 /* Two threads of an existing program (PROG), with loads and stores to a few lines. */
 static void make(const char *path, const char *raw, const char *program)
 {
-    enum { RECORDS = 300 };
+    enum { RECORDS = 300, LOAD = 0x401104 /* of PROG: enough of it is replayed */ };
     static uint8_t bytes[2][RECORDS * 64];
     struct spex_perf_writer_options options = {
         .size = sizeof options, .cpus = 2, .period = 1024, .midr = 0x413fd0c1};
@@ -72,16 +72,16 @@ static void make(const char *path, const char *raw, const char *program)
     spex_perf_time_init(&options.time, 1000000000);
     for (unsigned cpu = 0; cpu < 2; cpu++) {
         for (unsigned i = 0; i < RECORDS; i++) {
-            struct spex_record r = {.present = SPEX_HAS_PC | SPEX_HAS_VA | SPEX_HAS_OP |
-                                               SPEX_HAS_EVENTS | SPEX_HAS_TOTAL |
-                                               SPEX_HAS_TIMESTAMP,
-                                    .address = {0x401000 + i % 40 * 4, 0, 0x410000 + i % 7 * 72},
-                                    .events = 0x16,
-                                    .events_size = 4,
-                                    .op_class = SPEX_CLASS_LDST,
-                                    .op_payload = (uint8_t)(i % 3 == 0),
-                                    .total = (uint16_t)(i % 90),
-                                    .timestamp = 1000 + i * 10 + cpu};
+            struct spex_record r = {
+                .present = SPEX_HAS_PC | SPEX_HAS_VA | SPEX_HAS_OP | SPEX_HAS_EVENTS |
+                           SPEX_HAS_TOTAL | SPEX_HAS_TIMESTAMP,
+                .address = {i % 2 ? LOAD : 0x401000 + i % 40 * 4, 0, 0x410000 + i % 7 * 72},
+                .events = 0x16,
+                .events_size = 4,
+                .op_class = SPEX_CLASS_LDST,
+                .op_payload = (uint8_t)(i % 3 == 0),
+                .total = (uint16_t)(i % 90),
+                .timestamp = 1000 + i * 10 + cpu};
             size_t length;
             assert_int_equal(
                 spex_record_encode(&r, SPEX_LAYOUT_N1, 6, bytes[cpu] + i * 64, 64, &length),
