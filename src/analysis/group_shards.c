@@ -1,5 +1,6 @@
 /* Groups of threads that count apart, added up: shards.h says when that is exact. */
 #include "group.h"
+#include "shards.h"
 
 #include "base/memory.h"
 
@@ -55,25 +56,18 @@ static bool join_groups(void *context, void *other)
     return would_fit(to);
 }
 
-#define SWAP(member)                                                                               \
-    do {                                                                                           \
-        const __typeof__(to->member) swap_ = to->member;                                           \
-        to->member = from->member;                                                                 \
-        from->member = swap_;                                                                      \
-    } while (0)
-
 static void take_group(void *context, void *sum)
 {
     struct spex_group *to = context, *from = sum;
     assert(!to->count && !to->rest);
-    SWAP(chunks);
-    SWAP(count);
-    SWAP(chunk_count);
-    SWAP(index);
-    SWAP(mask);
-    SWAP(histograms);
-    SWAP(ranks);
-    SWAP(counted);
+    SHARD_SWAP(to, from, chunks);
+    SHARD_SWAP(to, from, count);
+    SHARD_SWAP(to, from, chunk_count);
+    SHARD_SWAP(to, from, index);
+    SHARD_SWAP(to, from, mask);
+    SHARD_SWAP(to, from, histograms);
+    SHARD_SWAP(to, from, ranks);
+    SHARD_SWAP(to, from, counted);
     group_limit_histograms(to);
 }
 

@@ -168,9 +168,7 @@ struct replay_seen {
 struct replay_result {
     uint64_t blame[REPLAY_CLASSES]; /* parts of a cycle */
     uint32_t visits[REPLAY_CLASSES];
-    uint64_t waited;   /* issue latency, of all visits */
-    uint32_t producer; /* site that it mostly waits for, by majority, plus 1 */
-    int64_t majority;
+    uint64_t waited; /* issue latency, of all visits */
 };
 enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
 

@@ -42,7 +42,6 @@ struct walk {
     bool counts; /* not warming up */
     struct value regs[STEP_REGS];
     uint64_t values;
-    uint32_t producer[ACCOUNT_REGS]; /* sites */
 };
 
 static uint64_t *sum_of(const void *context, uint32_t i)
@@ -376,30 +375,6 @@ static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
     return to;
 }
 
-/* The source that is there last, as a site, and when that is. */
-static uint32_t last_source(const struct walk *w, const struct account_op *u, uint64_t *ready)
-{
-    uint32_t producer = REPLAY_NONE;
-    *ready = 0;
-    for (unsigned s = 0; s < sizeof u->src; s++)
-        if (w->plain.ready[u->src[s]] > *ready) {
-            *ready = w->plain.ready[u->src[s]];
-            producer = w->producer[u->src[s]];
-        }
-    return producer;
-}
-
-static void note_wait(struct replay_result *result, uint32_t producer, uint64_t waited)
-{
-    result->waited += waited + 1;
-    if (result->producer == producer) {
-        result->majority += (int64_t)waited;
-    } else if ((result->majority -= (int64_t)waited) < 0) {
-        result->producer = producer;
-        result->majority = -result->majority;
-    }
-}
-
 /* One operation; returns where the walk goes on. */
 static uint32_t step(struct walk *w, uint32_t at)
 {
@@ -412,8 +387,6 @@ static uint32_t step(struct walk *w, uint32_t at)
         drawn = draw_load(w, seen, site->op.latency);
     if (drawn.class <= REPLAY_LATE)
         drawn.access.place = place_of(w, &site->step);
-    uint64_t ready;
-    const uint32_t producer = last_source(w, &site->op, &ready);
     const struct account_insn n = plain_run(&w->plain, &site->op, &drawn.access);
     enum replay_class class = n.done - n.issue <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE;
     if (load && seen)
@@ -423,9 +396,7 @@ static uint32_t step(struct walk *w, uint32_t at)
     enum replay_flow flow = (enum replay_flow)site->flow;
     struct replay_result *result = w->counts ? replay_result(r, at) : NULL;
     if (result)
-        note_wait(result, ready == n.issue ? producer + 1 : 0, n.issue - n.dispatch - 1);
-    for (unsigned d = 0; d < sizeof site->op.dst; d++)
-        w->producer[site->op.dst[d]] = at;
+        result->waited += n.issue - n.dispatch;
     follow_values(w, site);
     account_use(&w->ports, &site->what);
     const uint32_t to =

@@ -31,4 +31,12 @@ struct shards *shards_new(struct spex_analysis *analysis, const struct analysis_
 bool shards_add_up(struct shards *shards, struct spex_analysis *analysis);
 void shards_free(struct shards *shards);
 
+/* Exchanges a member of two objects: what an empty one takes over, the other must not free. */
+#define SHARD_SWAP(a, b, member)                                                                   \
+    do {                                                                                           \
+        const __typeof__((a)->member) swap_ = (a)->member;                                         \
+        (a)->member = (b)->member;                                                                 \
+        (b)->member = swap_;                                                                       \
+    } while (0)
+
 #endif

@@ -1,5 +1,6 @@
 /* Cache lines by several threads: each pass of sharing.c in shards (shards.h). */
 #include "sharing.h"
+#include "shards.h"
 
 #include "base/memory.h"
 
@@ -46,24 +47,17 @@ static bool join_lines(void *context, void *other)
     return to->totals.memory <= UINT32_MAX;
 }
 
-#define SWAP(member)                                                                               \
-    do {                                                                                           \
-        const __typeof__(to->member) swap_ = to->member;                                           \
-        to->member = from->member;                                                                 \
-        from->member = swap_;                                                                      \
-    } while (0)
-
 static void take_lines(void *context, void *sum)
 {
     struct spex_sharing *to = context, *from = sum;
     assert(!to->count);
-    SWAP(lines);
-    SWAP(index);
-    SWAP(count);
-    SWAP(capacity);
-    SWAP(mask);
-    SWAP(totals);
-    SWAP(with_source);
+    SHARD_SWAP(to, from, lines);
+    SHARD_SWAP(to, from, index);
+    SHARD_SWAP(to, from, count);
+    SHARD_SWAP(to, from, capacity);
+    SHARD_SWAP(to, from, mask);
+    SHARD_SWAP(to, from, totals);
+    SHARD_SWAP(to, from, with_source);
 }
 
 static const struct sink_shards line_shards = {split_lines, join_lines, take_lines, drop};
@@ -125,12 +119,12 @@ static void take_uses(void *context, void *sum)
 {
     struct spex_sharing *to = context, *from = sum;
     assert(!to->activity_count);
-    SWAP(words);
-    SWAP(activities);
-    SWAP(activity_count);
-    SWAP(activity_capacity);
-    SWAP(activity_index);
-    SWAP(activity_mask);
+    SHARD_SWAP(to, from, words);
+    SHARD_SWAP(to, from, activities);
+    SHARD_SWAP(to, from, activity_count);
+    SHARD_SWAP(to, from, activity_capacity);
+    SHARD_SWAP(to, from, activity_index);
+    SHARD_SWAP(to, from, activity_mask);
     group_shards.take(to->group, from->group);
 }
 
