@@ -87,6 +87,8 @@ def run(build, options):
                   f"{t.skipped[4:].strip() or 'no reason given'}")
     for t in bad:
         print(f"   FAILED: {t.program}: {t.name}")
+        for line in t.why[:8]:
+            print(f"      {line[:300]}")
     return found
 
 

@@ -6,12 +6,12 @@ import re
 
 
 class Test:
-    """One TAP line: program, name, ok, why it was skipped or "", and the
-    requirement ids it marks."""
+    """One TAP line: program, name, ok, why it was skipped or "", the requirement ids it marks, and
+    what it says below of its failure."""
 
     def __init__(self, program, name, ok, skipped=""):
         self.program, self.name, self.ok, self.skipped = program, name, ok, skipped
-        self.marks = set()
+        self.marks, self.why = set(), []
 
 
 def parse(program, stdout, result):
@@ -30,6 +30,8 @@ def parse(program, stdout, result):
         m = re.match(r"# SPEC (.+) ([A-Z]{3}-\d+)$", text)
         if m:
             marks.append(m.groups())
+        elif text.startswith("# ") and found and not found[-1].ok:
+            found[-1].why.append(text[2:])
     for name, ident in marks:
         # A mark without a result of its own: the test did not finish.
         test = here.get(name.strip()) or here.setdefault(name, Test(program, name, False))

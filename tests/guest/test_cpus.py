@@ -135,8 +135,8 @@ for cpu, table, layout in CASES:
         if model == "cluster=1" and cpu.startswith("neoverse-v"):
             continue  # the same table
         what = f"{name}, {model}"
-        code, _, err, path = record("-q", "--cpu", cpu, "-c", "256", "--model",
-                                    f"fast,llc.size=4M,llc.ways=16,{model}", "--", places)
+        code, _, err, path = record("-q", "--deterministic", "--cpu", cpu, "-c", "256", "--model",
+                                    f"full,llc.size=4M,llc.ways=16,{model}", "--", places)
         if code:
             check(f"{what}: record", False, err)
             continue
