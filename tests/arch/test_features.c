@@ -64,6 +64,7 @@ static void test_versions_are_possible(void **state)
 static void test_dependencies(void **state)
 {
     SPEC(REG-34);
+    SPEC(DAT-246);
     static const struct {
         const char *list, *word;
     } rows[] = {
