@@ -105,7 +105,7 @@ uint64_t step_value(struct rng *rng, unsigned encoding)
     case SPEX_PMSICR_EL1:
         return rng_chance(rng, 1, 8) ? r & (BITS(63, 56) | 0x3ff)
                : rng_chance(rng, 1, 8) ? r & 7 : 1 + r % 2;
-    case SPEX_PMSIRR_EL1: return (1 + (r >> 8) % 3) << 8 | (r & 1);
+    case SPEX_PMSIRR_EL1: return (r >> 8) % 4 << 8 | (r & 1);
     case SPEX_PMBPTR_EL1: return BASE + (r & (rng_chance(rng, 3, 4) ? 0x1800 : 0x1fff));
     /* clang-format on */
     case SPEX_PMBLIMITR_EL1:
