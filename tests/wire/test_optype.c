@@ -100,7 +100,6 @@ static void test_fields(void **state)
     SPEC(PKT-102);
     SPEC(PKT-106);
     SPEC(PKT-116);
-    SPEC(PKT-155);
     SPEC(PKT-156);
     SPEC(PKT-118);
     SPEC(PKT-153);
