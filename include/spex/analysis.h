@@ -34,9 +34,9 @@ struct spex_filter {
 /* Names and help of all filters, NULL past the last. */
 const char *spex_filter_name(size_t index, const char **help);
 
-/* Parts of a sample that take time to work out: a sink names those that it needs. */
+/* Parts of a sample that take time to compute; each sink names the ones it needs. */
 enum spex_want {
-    SPEX_WANT_BASE = 1u << 0,          /* what every sample has; alone: nothing else */
+    SPEX_WANT_BASE = 1u << 0,          /* what every sample has, and nothing else */
     SPEX_WANT_TIME = 1u << 1,          /* time */
     SPEX_WANT_DATA = 1u << 2,          /* va, pa */
     SPEX_WANT_BRANCH = 1u << 3,        /* target, prev_target */
@@ -44,7 +44,7 @@ enum spex_want {
     SPEX_WANT_SPENT = 1u << 5,         /* spent */
     SPEX_WANT_STACK = 1u << 6,         /* the key of the caller */
     SPEX_WANT_ALLOC = 1u << 7,         /* the keys of allocations */
-    SPEX_WANT_LITTLE = SPEX_WANT_BASE, /* its name in version 1.1 and before */
+    SPEX_WANT_LITTLE = SPEX_WANT_BASE, /* the name of SPEX_WANT_BASE up to version 1.1 */
 };
 
 struct spex_analysis_options {
@@ -65,20 +65,20 @@ struct spex_analysis_options {
     const char *const *more;
     size_t more_count;
     /*
-     * How many threads read, join and count; 0 means 1. The results are the same for any number. A
-     * sink is called by any of them, one call at a time.
+     * How many threads read, join and count; 0 means 1. The results are the same for any
+     * number. Any of the threads may call a sink, but never two at a time.
      */
     unsigned threads;
     /*
-     * What time a sample stands for is told by its latencies alone, not by what its instruction
-     * costs where the program is walked through again (docs/time.md).
+     * 1: divide time among samples by their latencies alone, instead of replaying the program's
+     * code to see what each instruction costs (docs/time.md).
      */
-    uint64_t no_replay; /* 1: so */
+    uint64_t no_replay;
 };
 
 /*
- * path NULL or "-" is standard input. options NULL: none. What filters and symbols point to is
- * copied.
+ * path NULL or "-" is standard input; options NULL means defaults. What filters and symbols
+ * point to is copied.
  */
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
@@ -92,11 +92,13 @@ void spex_analysis_close(struct spex_analysis *analysis);
 enum spex_trust { SPEX_TRUST_NONE, SPEX_TRUST_POOR, SPEX_TRUST_FAIR, SPEX_TRUST_GOOD };
 struct spex_replay {
     size_t size;      /* sizeof(struct spex_replay), set by the caller */
-    const char *core; /* whose numbers; NULL: a middling core's, since the CPU is not known */
-    double share;     /* of the samples; the others are weighed by their latencies alone */
-    double misfit;    /* mean difference of issue latencies from those sampled, by their mean */
-    double cycles;    /* of an operation, as replayed */
-    double clock;     /* GHz that the CPU must have had for that; 0: not known */
+    const char *core; /* whose parameters; NULL: a middling core's, since the CPU is not known */
+    /* share of samples that were replayed; the others are weighed by their latencies alone */
+    double share;
+    /* mean difference between replayed and sampled issue latencies, relative to their mean */
+    double misfit;
+    double cycles; /* cycles per operation, as replayed */
+    double clock;  /* implied clock of the CPU in GHz; 0: unknown */
     enum spex_trust trust;
     uint8_t zero[12];
 };
@@ -125,7 +127,7 @@ enum spex_sample_flag {
     SPEX_SAMPLE_READS = 1u << 2,
     SPEX_SAMPLE_WRITES = 1u << 3,
     SPEX_SAMPLE_TIMED = 1u << 4,       /* time is known */
-    SPEX_SAMPLE_INDIRECT = 1u << 5,    /* a branch whose target is not in the instruction */
+    SPEX_SAMPLE_INDIRECT = 1u << 5,    /* indirect branch: the target is not in the instruction */
     SPEX_SAMPLE_LEAST_ISSUE = 1u << 6, /* this latency is saturated: "at least" */
     SPEX_SAMPLE_LEAST_TRANSLATION = 1u << 7,
 };
@@ -146,9 +148,9 @@ struct spex_sample {
     uint8_t source;   /* enum spex_source */
     uint8_t el;       /* of pc */
     uint8_t flags;    /* enum spex_sample_flag */
-    uint32_t place; /* a number below SPEX_PLACES, mostly the same for the same pc: for a sink's own
-                       caches */
-    uint64_t spent; /* ps of its CPU's time that the sample stands for (docs/time.md) */
+    /* below SPEX_PLACES, usually the same for the same pc: an index for a sink's own cache */
+    uint32_t place;
+    uint64_t spent; /* CPU time that the sample stands for, in ps (docs/time.md) */
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -172,10 +174,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_s
 /* For a sink that has seen enough: no more of the file is read. Some samples may still come. */
 void spex_analysis_stop(struct spex_analysis *analysis);
 
-/*
- * What a data address belongs to: in a process at the end of the profile, or for a sample at its
- * time.
- */
+/* What a data address belongs to, at the end of the profile or at the time of a sample. */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
     uint64_t address;           /* in the module */
@@ -222,10 +221,10 @@ struct spex_totals {
     const char *damage_reason;
     uint64_t lost;                /* PERF_RECORD_LOST events */
     uint64_t truncated, collided; /* AUX records with these flags */
-    uint64_t spent;               /* ns of all CPUs that are shared among the records */
+    uint64_t spent;               /* CPU time that is divided among the records, in ns */
     uint64_t away;                /* ns between records in which their thread did not run */
-    uint64_t beside_loss;         /* ns between records on both sides of lost data */
-    uint64_t unseen;              /* ns between records in a kernel that was not sampled */
+    uint64_t beside_loss;         /* ns between a record before and one after lost data */
+    uint64_t unseen;              /* ns between records, spent in a kernel that was not sampled */
 };
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 
@@ -237,8 +236,8 @@ struct spex_sampling {
     char filters[160];    /* hardware filters among them, "" if none */
     const char *cpu_name; /* of the MIDR, or NULL */
     uint32_t midr;
-    uint16_t counter_most; /* the value at which counters saturate: 0xfff, or 0xffff if some are
-                              larger */
+    /* the value at which counters saturate: 0xfff, or 0xffff if any counter exceeds that */
+    uint16_t counter_most;
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
 /*
@@ -297,7 +296,7 @@ enum spex_key {
     SPEX_KEY_TYPE,         /* of the data */
     SPEX_KEY_MEMBER,       /* of that type */
     SPEX_KEY_TYPE_OFFSET,  /* of that member */
-    SPEX_KEY_TYPE_LINE,    /* the same in cache lines */
+    SPEX_KEY_TYPE_LINE,    /* SPEX_KEY_TYPE_OFFSET rounded down to cache lines */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */
@@ -340,7 +339,7 @@ uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat);
 uint64_t spex_row_source(const struct spex_row *row, enum spex_source source);
 uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum);
 
-/* The time of a row's samples in ns (docs/time.md); 0 where records have no timestamps. */
+/* Time of a row's samples in ns (docs/time.md); 0 if records have no timestamps. */
 double spex_row_time(const struct spex_row *row);
 
 struct spex_group;
@@ -388,29 +387,29 @@ enum spex_order {
     SPEX_BY_KEYS,    /* ascending */
 };
 /*
- * Orders rows, most first (ties by the keys). Call after the last sample, before the rest.
- * SPEX_NO_MEMORY leaves no rows.
+ * Sorts rows, largest first (ties by the keys). Call after the last sample and before reading
+ * rows. After SPEX_NO_MEMORY there are no rows.
  */
 enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order);
-/* How many distinct keys there were; beyond SPEX_GROUP_MAX an estimate, good to a few percent. */
+/* Number of distinct keys; beyond SPEX_GROUP_MAX an estimate, good to a few percent. */
 uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index); /* or NULL */
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
-/* The rows that were merged because there were too many, as one row; NULL if none. */
+/* One row that sums up the rows merged for lack of space; NULL if none were. */
 const struct spex_row *spex_group_rest(const struct spex_group *group);
-/* 95% interval of a row's share of the whole time, or of all samples where there is no time. */
+/* 95% interval of a row's share of all time, or of all samples if there are no timestamps. */
 struct spex_interval spex_row_time_interval(const struct spex_group *group,
                                             const struct spex_row *row);
 /*
- * Is the row's work mostly in runs of more than four sampling periods? If not, time is divided
- * between the row and its neighbours by what each operation probably cost, and the interval,
- * which is that of sampling alone, does not cover the error of that division.
+ * True if most of the row's work is in runs longer than four sampling periods. If not, time is
+ * divided between the row and its neighbours by what each operation probably cost, and the
+ * interval covers the error of sampling but not of this division.
  */
 bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
-/* The most samples that a row may lack; 0: exact. */
+/* Upper bound on the samples that a row may lack; 0: exact. */
 uint64_t spex_group_error(const struct spex_group *group);
-/* The latency below which quantile q (0..1) of the samples lie; negative if not known. */
+/* The latency at quantile q (0..1) of the samples; negative if unknown. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
                      enum spex_latency latency, double q);
 /* The n-th key as a value: pid, tid, cpu, enum, data address. */
@@ -445,7 +444,10 @@ enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sh
                                   struct spex_error *error);
 void spex_sharing_free(struct spex_sharing *sharing);
 void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
-/* Between the passes: keeps the candidates; returns how many, 0 also when out of memory. */
+/*
+ * Between the passes: keeps the candidates and returns how many; 0 if there are none or
+ * memory ran out.
+ */
 size_t spex_sharing_choose(struct spex_sharing *sharing);
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
 enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* or SPEX_NO_MEMORY */
@@ -456,13 +458,15 @@ struct spex_shared_line {
     uint64_t address; /* virtual, of one user of the line */
     int32_t pid;
     enum spex_sharing_kind kind;
-    double score, contention, apart; /* apart: share of the conflicts on different words */
-    double overlap;                  /* of the threads in time; NAN without timestamps */
+    /* apart: share of the conflicts that are between different words */
+    double score, contention, apart;
+    double overlap; /* how much the threads overlap in time; NAN without timestamps */
     uint64_t samples, loads, stores;
-    uint64_t peer, with_source; /* loads that another core answered; loads whose source is known */
+    /* loads that another core answered; loads with a known data source */
+    uint64_t peer, with_source;
     unsigned threads, writers;
     size_t first_use, uses; /* spex_sharing_use */
-    int32_t lock; /* offset of a word that threads take in turns, as they do a lock; -1: none */
+    int32_t lock; /* offset of a word that threads take turns to own, as they do a lock; -1: none */
 };
 struct spex_shared_use { /* one word of a line used by one thread at one line of code */
     unsigned offset;

@@ -24,7 +24,7 @@ extern "C" {
 #define SPEX_VERSION_TEXT(a, b, c) SPEX_VERSION_TEXT_(a, b, c)
 #define SPEX_VERSION SPEX_VERSION_TEXT(SPEX_VERSION_MAJOR, SPEX_VERSION_MINOR, SPEX_VERSION_PATCH)
 
-/* The version of the library that the program runs with: the one of the headers, or a newer one. */
+/* Version of the library in use at run time: that of the headers, or a newer one. */
 const char *spex_version(void);
 
 enum spex_status {

@@ -1,10 +1,9 @@
 /*
  * Where data came from: Data Source packets and IMPLEMENTATION DEFINED events by CPU.
  *
- * D18.2.4 leaves the Data Source payload to the implementation. The tables are
- * rows of src/arch/datasource.def, chosen by MIDR_EL1 (variant and revision
- * ignored); a CPU without a table, and a load without the packet, are judged by
- * the events. No allocation, no state.
+ * D18.2.4 leaves the Data Source payload to the implementation. The tables are rows of
+ * src/arch/datasource.def, chosen by MIDR_EL1 (variant and revision ignored). For a CPU without
+ * a table, or a load without the packet, the events decide. No allocation, no state.
  */
 #ifndef SPEX_DATASOURCE_H
 #define SPEX_DATASOURCE_H
@@ -25,7 +24,7 @@ enum spex_source {
     SPEX_SOURCE_L3,            /* the last-level cache, where the CPU does not say more */
     SPEX_SOURCE_SYSTEM_CACHE,
     SPEX_SOURCE_PEER_CLUSTER,
-    SPEX_SOURCE_REMOTE, /* another socket or chip: cache */
+    SPEX_SOURCE_REMOTE, /* a cache of another socket or chip */
     SPEX_SOURCE_DRAM,
     SPEX_SOURCE_REMOTE_DRAM,
     SPEX_SOURCE_IO, /* device or non-cacheable */
@@ -34,7 +33,7 @@ enum spex_source {
 
 struct spex_cpu_model; /* a row of the table of CPUs */
 
-/* The CPU of a MIDR_EL1 value, or NULL if it is not listed (tell the user once). */
+/* The CPU of a MIDR_EL1 value, or NULL if it is not listed (the caller warns once). */
 const struct spex_cpu_model *spex_cpu_find(uint64_t midr);
 /* "Neoverse N1"; for NULL "unlisted CPU". */
 const char *spex_cpu_name(const struct spex_cpu_model *cpu);
@@ -43,7 +42,7 @@ bool spex_cpu_has_sources(const struct spex_cpu_model *cpu);
 
 struct spex_source_info {
     enum spex_source source;
-    bool by_packet; /* from the Data Source packet; else from the events */
+    bool by_packet; /* taken from the Data Source packet, else from the events */
     bool miss;      /* the events show a miss in this level and do not show where it hit */
     bool modified;  /* the line was dirty in another cache (HITM) */
     bool peer;      /* another core's cache supplied it */
@@ -52,7 +51,7 @@ struct spex_source_info {
     uint8_t zero[6];
 };
 
-/* cpu may be NULL: events only. Meaningful for loads, stores and atomics. */
+/* cpu may be NULL: only events are used. Meaningful for loads, stores and atomics. */
 void spex_source_of(const struct spex_cpu_model *cpu, const struct spex_record *record,
                     struct spex_source_info *info);
 const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
@@ -60,9 +59,9 @@ const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
 enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned value);
 
 /*
- * The PERF_MEM_* word (perf's data_src) that perf would make of the record: 6.1 or the current
- * rules (src/analysis/datasource.c). event_filter is the CPU's caps/event_filter (0 unknown).
- * 0 for an operation that is not a memory operation.
+ * The PERF_MEM_* word (perf's data_src) that perf would derive from the record, by the rules of
+ * perf 6.1 or the current ones (src/analysis/datasource.c). event_filter is the CPU's
+ * caps/event_filter (0 if unknown). 0 for an operation that does not access memory.
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };
 uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,

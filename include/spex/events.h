@@ -1,6 +1,6 @@
 /*
- * Bits of the Events packet (Arm ARM D18.2.6), which are also those of PMSEVFR_EL1: what the PE
- * tells the unit, what a record holds and what a filter selects. All come from events.def.
+ * Bits of the Events packet (Arm ARM D18.2.6), which are also those of PMSEVFR_EL1: the PE
+ * reports them, records hold them, filters select by them. All come from events.def.
  */
 #ifndef SPEX_EVENTS_H
 #define SPEX_EVENTS_H

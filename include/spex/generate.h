@@ -29,8 +29,8 @@ struct spex_generate_options {
     size_t size;          /* sizeof(struct spex_generate_options) */
     const char *features; /* see <spex/features.h>; ts: end in Timestamp; NULL: "max" */
     uint64_t seed;
-    enum spex_layout layout; /* N1 and HISI leave out packets that do not fit their layout */
-    unsigned align;          /* log2; 0 to the feature maxsize */
+    enum spex_layout layout; /* N1 and HISI drop packets that do not fit their layout */
+    unsigned align;          /* log2 of the alignment; 0 to the feature maxsize */
     unsigned ops;            /* enum spex_generate_op; 0 is all */
 };
 
@@ -40,7 +40,7 @@ enum spex_status spex_generator_new(const struct spex_generate_options *options,
                                     struct spex_generator **generator, struct spex_error *error);
 void spex_generator_free(struct spex_generator *generator);
 
-/* The same in memory of the caller: spex_generator_size() bytes, aligned as for malloc. */
+/* Same, in the caller's memory: spex_generator_size() bytes, aligned as for malloc. */
 size_t spex_generator_size(void);
 enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
                                      struct spex_generator **generator, struct spex_error *error);

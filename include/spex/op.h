@@ -117,9 +117,9 @@ struct spex_op {
     uint8_t access_size;   /* bytes of one register or element access */
     uint16_t access_bytes; /* bytes of the whole operation, when fixed */
     uint32_t flags;        /* enum spex_op_flag */
-    uint32_t vector_bits;  /* SVE/SME: vector length of one vector; SME tile: tile bits */
-    uint8_t vectors;       /* SVE/SME multi-vector count, else 1 */
-    uint8_t prefetch;      /* enum spex_prefetch: what is fetched ahead, and for what */
+    uint32_t vector_bits;  /* SVE/SME: bits of one vector; SME tile: bits of the tile */
+    uint8_t vectors;       /* SVE/SME: number of vectors, else 1 */
+    uint8_t prefetch;      /* enum spex_prefetch: target cache level and kind of access */
     uint8_t zero[6];
 };
 
@@ -139,11 +139,11 @@ enum spex_access_flag {
 /* One data access of an operation. */
 struct spex_access {
     uint64_t va, pa;
-    uint64_t events;      /* E[] bits of this access: E[5:2], E[11:8], E[23:19], IMPDEF */
-    uint32_t start;       /* parts[] only: the cycle of the operation in which this one begins */
-    uint32_t translation; /* cycles waiting for the MMU, from there on */
-    uint32_t memory;      /* parts[] only: cycles accessing memory, after these */
-    uint32_t total;       /* parts[] only: cycles of this part, 0 if not known */
+    uint64_t events; /* E[] bits of this access: E[5:2], E[11:8], E[23:19], IMPDEF */
+    uint32_t start;  /* parts[] only: cycle at which this part begins, from the operation's start */
+    uint32_t translation; /* cycles waiting for the MMU, from start */
+    uint32_t memory;      /* parts[] only: cycles accessing memory, after translation */
+    uint32_t total;       /* parts[] only: total cycles of this part, 0 if unknown */
     uint16_t data_source;
     uint16_t flags; /* enum spex_access_flag */
     uint8_t pas;    /* enum spex_security of the physical address space */
@@ -169,7 +169,7 @@ enum spex_outcome_flag {
 
 struct spex_outcome {
     uint32_t flags;  /* enum spex_outcome_flag */
-    uint64_t events; /* E[] bits that are not of an access: E[7], E[18:17], E[25], IMPDEF */
+    uint64_t events; /* E[] bits that do not belong to an access: E[7], E[18:17], E[25], IMPDEF */
     uint32_t total, issue, alt_issue; /* cycles, unsaturated */
     uint64_t target;                  /* branch target or ERET target */
     uint8_t target_el, target_security;

@@ -64,7 +64,7 @@ enum spex_perf_type {
     SPEX_PERF_EVENT_UPDATE = 78,
     SPEX_PERF_TIME_CONV = 79,
     SPEX_PERF_FEATURE = 80,
-    SPEX_PERF_COMPRESSED = 81, /* never handed out: its contents come out instead */
+    SPEX_PERF_COMPRESSED = 81, /* never handed out: its decompressed contents are */
     SPEX_PERF_FINISHED_INIT = 82,
     SPEX_PERF_COMPRESSED2 = 83,
 };
@@ -112,9 +112,9 @@ enum spex_perf_sample_type {
 
 /* Flags of AUX records. */
 enum spex_perf_aux_flag {
-    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost after it */
+    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost after this record */
     SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
-    SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
+    SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost within it or at its end */
     SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
 };
 
@@ -180,7 +180,7 @@ struct spex_perf_info {
     uint64_t total_mem_kb;
     const char *const *cmdline; /* NULL-terminated */
     size_t cmdline_count;
-    uint64_t first_time, last_time; /* SAMPLE_TIME feature, or of the records seen */
+    uint64_t first_time, last_time; /* SAMPLE_TIME feature, or of the records read */
     const struct spex_perf_node *nodes;
     size_t node_count;
     bool has_time; /* a TIME_CONV record was there */
@@ -211,18 +211,20 @@ struct spex_perfdata;
 /* ---- open, close ---- */
 
 enum { SPEX_PERFDATA_MAGIC_SIZE = 8 };
-/* Does this input begin like a perf.data file (either byte order, file or pipe)? */
+/* Whether the input begins like a perf.data file (either byte order, file or pipe). */
 bool spex_perfdata_is(const void *data, size_t size);
 
 /*
- * Open and scan. path "-" or NULL is standard input; what is not a regular file
- * is spooled to an unlinked temporary file first. Fails only if nothing can be
- * read: error->text says why, with the path.
+ * Opens and scans a file. path "-" or NULL is standard input; anything but a regular file is
+ * first copied to an unlinked temporary file. Fails only if nothing can be read: error->text
+ * says why, with the path.
  */
 enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **file,
                                     struct spex_error *error);
-/* The same on memory, which must outlive the handle. Prefer spex_perfdata_open for files: it
- * gives pages back once they were read, which keeps resident memory small. */
+/*
+ * Same, for a file in memory, which must outlive the handle. Prefer spex_perfdata_open for
+ * files: it releases pages once they were read, which keeps resident memory small.
+ */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
                                            struct spex_perfdata **file, struct spex_error *error);
 void spex_perfdata_close(struct spex_perfdata *file);
@@ -237,14 +239,17 @@ const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file
 /* The first SPE event, or NULL. */
 const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file);
 
-/* MIDR_EL1 of a CPU (-1: of all, if they agree); 0 unknown. Metadata v2, else CPUID. */
+/*
+ * MIDR_EL1 of a CPU (-1: the one that all CPUs share, if they do); 0 if unknown. From
+ * metadata v2, else CPUID.
+ */
 uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu);
-/* caps/event_filter of a CPU (metadata v2), 0 unknown. */
+/* caps/event_filter of a CPU (metadata v2), 0 if unknown. */
 uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu);
-/* NUMA node of a CPU, and of a physical address (MEM_TOPOLOGY); -1 unknown. */
+/* NUMA node of a CPU, and of a physical address (MEM_TOPOLOGY); -1 if unknown. */
 int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu);
 int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical);
-/* Build-id of a file name, from the BUILD_ID feature or records; NULL unknown. */
+/* Build-id of a file name, from the BUILD_ID feature or records; NULL if unknown. */
 const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const char *filename,
                                       size_t *size);
 /* Raw bytes of a feature section (bit number), as stored; false if absent. */
@@ -277,13 +282,13 @@ const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *fi
 struct spex_aux_span {
     const uint8_t *data;
     size_t size;          /* never 0 */
-    uint64_t offset;      /* of data[0] in the queue's AUX area, as perf counts it */
-    uint64_t file_offset; /* of data[0]; for joined bytes, of the older piece */
+    uint64_t offset;      /* offset of data[0] in the queue's AUX area, as perf counts it */
+    uint64_t file_offset; /* file offset of data[0]; for joined bytes, that of the older piece */
     uint64_t reference;   /* of the AUXTRACE record */
-    uint64_t position;    /* of data[0] in the bytes of this queue, without gaps: 0 at its start */
+    uint64_t position;    /* bytes of this queue before data[0], gaps not counted */
     bool contiguous;      /* follows the previous span (its kept tail included) without a gap */
-    bool last;            /* nothing contiguous follows: a cut item is lost */
-    uint32_t flags;       /* enum spex_perf_aux_flag at the end of this span, why it is last */
+    bool last;            /* nothing contiguous follows, so an incomplete item at the end is lost */
+    uint32_t flags;       /* enum spex_perf_aux_flag at the end of this span: why it is the last */
     uint64_t zero[2];
 };
 struct spex_aux_cursor;
@@ -292,7 +297,7 @@ enum { SPEX_AUX_KEEP_MAX = 16384 };
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
                                struct spex_aux_cursor **cursor);
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span);
-/* rest <= span.size. At most the last SPEX_AUX_KEEP_MAX bytes come again. */
+/* rest <= span.size. At most the last SPEX_AUX_KEEP_MAX bytes are kept. */
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest);
 void spex_aux_close(struct spex_aux_cursor *cursor);
 
@@ -316,7 +321,7 @@ struct spex_perf_map {
     uint64_t zero[2];
 };
 
-/* The mapping of pid that holds address. Kernel addresses (top bit set) ask the kernel's. */
+/* The mapping of pid that contains address; for kernel addresses (top bit set) the kernel's. */
 const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,
                                               uint64_t address, uint64_t time);
 /* All mappings in file order (for symbol loaders). */
@@ -337,8 +342,8 @@ bool spex_perfdata_running(const struct spex_perfdata *file, int32_t cpu, uint64
 struct spex_perf_sample {
     uint64_t ip, addr, period, data_src, transaction, phys_addr, cgroup;
     uint64_t data_page_size, code_page_size;
-    uint64_t weight;           /* WEIGHT_STRUCT: latency in bits 31:0, then two of 16 bits */
-    const uint64_t *callchain; /* entries >= -4095 mark a change of context */
+    uint64_t weight;           /* WEIGHT_STRUCT: latency in bits 31:0, then two 16-bit values */
+    const uint64_t *callchain; /* entries >= -4095 mark a change of context (user, kernel) */
     size_t callchain_count;
     const uint64_t *branches; /* from, to, flags */
     size_t branch_count;
@@ -355,11 +360,11 @@ struct spex_perf_event {
     uint32_t type; /* enum spex_perf_type */
     uint16_t misc;
     uint32_t size;        /* of the record itself, without AUXTRACE payload */
-    uint64_t offset;      /* in the file; of the COMPRESSED record for what was inside one */
+    uint64_t offset;      /* file offset; for an event from a COMPRESSED record, that record's */
     const uint8_t *bytes; /* the record, header included, as stored */
     const struct spex_perf_attr *attr; /* event it belongs to; NULL for perf's own records */
-    /* sample_id; from the sample itself for SAMPLE. -1 and 0 where absent. */
-    uint64_t present; /* enum spex_perf_sample_type: which of these are there */
+    /* From sample_id, or from the sample itself. -1 and 0 where absent. */
+    uint64_t present; /* enum spex_perf_sample_type: which of these fields are valid */
     int32_t pid, tid, cpu;
     uint64_t time, id, stream_id;
     union {
@@ -378,7 +383,7 @@ struct spex_perf_event {
             uint32_t flags; /* enum spex_perf_aux_flag */
         } aux;
         struct {
-            int32_t pid, tid; /* ITRACE_START; SWITCH_CPU_WIDE: next or previous */
+            int32_t pid, tid; /* ITRACE_START; SWITCH_CPU_WIDE: the next or previous thread */
         } thread;
         struct {
             uint64_t id, lost; /* LOST; LOST_SAMPLES has lost only */
@@ -392,7 +397,7 @@ struct spex_perf_event {
         } ksymbol; /* KSYMBOL */
         struct {
             int32_t pid, tid;
-            uint64_t mount_device, mount_inode; /* its mount namespace; 0: not known */
+            uint64_t mount_device, mount_inode; /* mount namespace; 0: unknown */
         } namespaces;                           /* NAMESPACES */
         struct {
             uint64_t time, id, stream_id;
@@ -401,7 +406,7 @@ struct spex_perf_event {
             uint64_t size, offset, reference;
             int32_t cpu, tid;
             uint32_t idx;
-            const uint8_t *data; /* as much as there is of its size bytes */
+            const uint8_t *data; /* as many of the size bytes as were recorded */
             uint64_t available;
         } auxtrace;
         struct {
@@ -415,13 +420,13 @@ struct spex_perf_event {
     } u;
 };
 
-/* Back to the first record, where a new handle begins. */
+/* Back to the first record, as in a new handle. */
 void spex_perfdata_rewind(struct spex_perfdata *file);
-/* SPEX_OK or SPEX_END. Damage is stepped over; it is in the list of problems already. */
+/* SPEX_OK or SPEX_END. Damaged parts are skipped; the list of problems already has them. */
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event);
 /*
- * Goes on with the record at this offset, which an event gave; not for records inside COMPRESSED
- * ones.
+ * Continues with the record at this offset, taken from an event; not for records inside
+ * COMPRESSED ones.
  */
 void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset);
 
@@ -467,17 +472,21 @@ struct spex_perf_writer_options {
     const char *arch;                                     /* NULL: "aarch64" */
     const char *hostname, *osrelease, *version, *cpudesc; /* NULL: not written */
     const char *const *cmdline;                           /* NULL-terminated, or NULL */
-    uint64_t memory_kb;                                   /* of NUMA node 0; 0: 4 GiB */
+    uint64_t memory_kb;                                   /* memory of NUMA node 0; 0: 4 GiB */
     int fd; /* descriptor to write to and close, instead of opening the path; 0: open the path */
     /*
-     * Not 0: the file was begun with the same options (but for the number of CPUs), which wrote
-     * its first kept_start bytes; AUXTRACE records that others appended, up to kept_end, stay.
+     * Not 0: continue a file whose first kept_start bytes were written with the same options
+     * (apart from the number of CPUs). AUXTRACE records that others appended, up to kept_end,
+     * stay.
      */
     uint64_t kept_start, kept_end;
     /* A third event, "spe-stacks:u": samples with the call stacks of records (docs/perf-data.md).
      * Not with per_thread or untimed. */
     bool stacks;
-    /* One more, "spe-allocs:u": samples with the allocation that a record's data is in. */
+    /*
+     * A fourth event, "spe-allocs:u": samples with the allocation that a record's data
+     * belongs to.
+     */
     bool allocs;
     /*
      * Not 0: there are two NUMA nodes. Groups of this many CPUs belong to them alternately; the
@@ -490,69 +499,72 @@ struct spex_perf_writer;
 
 /*
  * Writes a file that is readable at any moment: header, attributes and metadata come first,
- * data is appended, the header follows the data. path "-" is standard output; that, and
- * whatever is not a regular file, gets perf's pipe format. Only the owner may read a new file, as
- * with perf's. Calls after a failure do nothing; spex_perf_writer_finish returns the first
- * failure and leaves what was written as a readable file: SPEX_TRUNCATED says how many bytes
- * are missing.
+ * data is appended, and the header is updated after the data. path "-" is standard output; it,
+ * and anything that is not a regular file, gets perf's pipe format. Only the owner may read a
+ * new file, as with perf. Calls after a failure do nothing; spex_perf_writer_finish returns the
+ * first failure and leaves what was written as a readable file: SPEX_TRUNCATED says how many
+ * bytes are missing.
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
                                        struct spex_perf_writer **writer, struct spex_error *error);
 
-/* Times are nanoseconds of perf's clock; pass 0 for what was there before the start. */
+/* Times are nanoseconds of perf's clock; 0 stands for before the start. */
 void spex_perf_writer_comm(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
                            const char *comm, bool exec, uint64_t time);
 void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
                            int32_t ptid, uint64_t time);
 void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
                            int32_t ptid, uint64_t time);
-/* Every member of map is used but file_offset. */
+/* Every member of map is used except file_offset. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
-/* At time, cpu goes from prev to next (tid 0: idle). Nothing when per_thread. */
+/* At time, cpu switches from prev to next (tid 0: idle). Does nothing when per_thread. */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time);
-/* The thread that a queue starts with: once per queue, before its first AUX data. */
+/* The thread running when a queue starts: once per queue, before its first AUX data. */
 void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                    int32_t tid, uint64_t time);
 /*
- * AUX bytes that follow the earlier ones of this queue (cpu; or tid when
- * per_thread). SPEX_PERF_AUX_TRUNCATED in flags marks a gap in the data.
+ * Appends AUX bytes to a queue (that of cpu, or of tid when per_thread).
+ * SPEX_PERF_AUX_TRUNCATED in flags marks a gap in the data.
  */
 void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time);
 /*
- * The same for AUX bytes that are in the file already (kept_start): only their position in the AUX
- * area is noted.
+ * Same, for AUX bytes that are already in the file (kept_start): records only their position in
+ * the AUX area.
  */
 void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
                                uint64_t time);
 /*
- * Whole samples of the events of `stacks` and `allocs`, one after the other; stops at the first
- * thing that is not one.
+ * Appends whole samples of the events of `stacks` and `allocs`; stops at the first bytes that
+ * are not one.
  */
 void spex_perf_writer_stacks(struct spex_perf_writer *writer, const void *records, size_t size);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
-/* Closes and frees without finishing the file: a later writer continues it (kept_start). */
+/*
+ * Closes and frees without finishing the file, so that a later writer can continue it
+ * (kept_start).
+ */
 enum spex_status spex_perf_writer_leave(struct spex_perf_writer *writer, struct spex_error *error);
 /* Writes features and index, closes, frees. */
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
 
 /*
- * A finished file of this writer, from its descriptor, as perf's pipe format to another. SPEX_IO
- * leaves the reason in errno.
+ * Copies a finished file of this writer from one descriptor to another in perf's pipe format.
+ * SPEX_IO leaves the reason in errno.
  */
 enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
 
 /*
- * Copies a file that was cut, or whose writer was killed, to an empty file and makes it whole: up
- * to its last whole record, or as much as there is of its last AUX data, with an index and the
- * features that it still tells. kept: bytes up to there; lost: bytes after it. SPEX_INVALID: it is
- * not such a file.
+ * Copies a truncated file, or one whose writer was killed, to an empty file and completes it:
+ * everything up to the last whole record, or as much of the last AUX data as there is, then an
+ * index and the features that can still be derived. kept: bytes up to there; lost: bytes after
+ * it. SPEX_INVALID: not a perf.data file.
  */
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error);

@@ -48,7 +48,7 @@ struct spex_record {
     uint16_t present;                      /* enum spex_has */
     uint8_t op_class, op_payload;          /* Operation Type packet: CLASS and payload */
     uint8_t events_size, data_source_size; /* payload sizes as seen, 0 if absent */
-    uint8_t zero[6];                       /* so that memcmp compares records */
+    uint8_t zero[6];                       /* keeps memcmp of two records meaningful */
 };
 
 /* ---- reading a stream ---- */
@@ -64,9 +64,9 @@ struct spex_damage {
 
 /*
  * What readers have learnt about the shapes of records, which makes reading fast; some 400 KB.
- * Readers of one source share it, so that many queues cost little and a new reader need not learn
- * from the start. It never changes what is read. Only one thread at a time may use it and its
- * readers.
+ * Readers of one source share it: many queues then cost little, and a new reader starts with
+ * what others learnt. It never changes what is read. Only one thread at a time may use it and
+ * its readers.
  */
 struct spex_shapes; /* opaque */
 
@@ -83,7 +83,7 @@ struct spex_reader_options {
     size_t size; /* sizeof(struct spex_reader_options) */
     /*
      * Borrowed for the reader's life. NULL: new makes shapes for this reader alone; init makes
-     * none, and everything is read the general, slower way.
+     * none, and every record is read by the general, slower code.
      */
     struct spex_shapes *shapes;
 };
@@ -93,44 +93,44 @@ enum spex_status spex_reader_new(const struct spex_reader_options *options,
                                  struct spex_reader **reader, struct spex_error *error);
 void spex_reader_free(struct spex_reader *reader);
 
-/* The same in memory of the caller: spex_reader_size() bytes (17 KB), aligned as for malloc. */
+/* Same, in the caller's memory: spex_reader_size() bytes (17 KB), aligned as for malloc. */
 size_t spex_reader_size(void);
 enum spex_status spex_reader_init(void *memory, const struct spex_reader_options *options,
                                   struct spex_reader **reader, struct spex_error *error);
 
-enum { SPEX_READER_REST = 5 * SPEX_RECORD_MAX }; /* what spex_reader_rest is at most */
+enum { SPEX_READER_REST = 5 * SPEX_RECORD_MAX }; /* upper bound of spex_reader_rest */
 
 /*
- * The next piece of a stream, or all of it; offset is that of data[0] in the stream. The bytes are
- * borrowed until the next feed or free. Unread bytes of the piece before are forgotten.
+ * Supplies the next piece of a stream, or all of it; offset is that of data[0] in the stream.
+ * The bytes are borrowed until the next feed or free. Unread bytes of the previous piece are
+ * forgotten.
  *
- * last: nothing follows, so a record cut by the end is damage. Otherwise SPEX_END leaves such a
- * record unread, and likewise damage that cannot be judged without the bytes that follow: the
- * caller puts the last spex_reader_rest() bytes in front of the next piece. The same records and
- * damage come out however a stream is cut. A piece that does not begin with these bytes begins a
- * new stream.
+ * last: nothing follows, so a record cut off at the end is damage. Otherwise SPEX_END leaves
+ * such a record unread, and likewise damage that cannot be judged without the bytes that
+ * follow: the caller puts the last spex_reader_rest() bytes in front of the next piece. However
+ * a stream is cut, the same records and damage come out. A piece that does not begin with these
+ * bytes begins a new stream.
  */
 void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
                       bool last);
 size_t spex_reader_rest(const struct spex_reader *reader);
 
-/* The stream offset that has been read up to. */
+/* The stream offset up to which records have been read. */
 uint64_t spex_reader_position(const struct spex_reader *reader);
 
 /*
- * The next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding included);
+ * Reads the next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding included);
  * SPEX_TRUNCATED if the data ends inside a record and SPEX_INVALID for damage: then *damage
- * says what was given up, and the next call goes on after it. damage may be NULL.
+ * says which bytes were given up, and the next call goes on after them. damage may be NULL.
  */
 enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage);
 
-enum { SPEX_RECORD_BATCH = 64 }; /* a good count for the next: it stays in the nearest cache */
+enum { SPEX_RECORD_BATCH = 64 }; /* a good batch size: it fits the nearest cache */
 
 /*
- * Up to count records at once, the fast path. Returns how many were decoded and
- * sets *status to SPEX_OK (call again), or to what ended the batch early, as
- * spex_reader_next.
+ * Reads up to count records at once, the fast path. Returns how many were decoded and sets
+ * *status to SPEX_OK (call again), or to what ended the batch early, as spex_reader_next would.
  */
 size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records, size_t count,
                          enum spex_status *status, struct spex_damage *damage);
@@ -138,10 +138,10 @@ size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records
 /* ---- reading with several threads ---- */
 
 /*
- * Where a record most likely begins: the first place in [from, to), and before size, that a run
- * of certainly good records leads up to. *before is the last of that run, with its offset in
- * data. For threads that each read a part of a stream: the place is confirmed when the thread
- * that reads the part before ends there.
+ * Finds where a record most likely begins: the first offset in [from, to), and before size,
+ * that a run of certainly good records leads up to. *before is the last record of that run,
+ * with its offset in data. For threads that each read a part of a stream: the offset is
+ * confirmed when the thread that reads the part before ends there.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start);

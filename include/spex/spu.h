@@ -42,7 +42,8 @@ enum spex_spu_store_flag {
     SPEX_STORE_PRIVILEGED = 1u << 0,    /* always set: D17-11 Permission */
     SPEX_STORE_PAN_IGNORED = 1u << 1,   /* always set: PSTATE.PAN and E0PD do not apply */
     SPEX_STORE_TAG_UNCHECKED = 1u << 2, /* always set */
-    SPEX_STORE_AF_DIRTY = 1u << 3,      /* manage Access flag and dirty state as the regime does */
+    /* update the Access flag and dirty state as the translation regime does */
+    SPEX_STORE_AF_DIRTY = 1u << 3,
     SPEX_STORE_NVM = 1u << 4,           /* address is an IPA (EL1 with stage 2) or PA: no stage 1 */
     SPEX_STORE_NO_WATCHPOINT = 1u << 5, /* always set: BUF-153 */
     SPEX_STORE_TRANSLATE_ONLY = 1u << 6, /* count is 0: translate for writing, write nothing */
@@ -67,7 +68,8 @@ enum spex_spu_stop_kind {
 };
 
 enum spex_spu_stop_flag {
-    SPEX_STOP_STAGE2 = 1u << 0,       /* reported as stage 2, but a GPF not on a walk; else 1 */
+    /* reported as stage 2, except for a GPF that is not on a walk; clear: stage 1 */
+    SPEX_STOP_STAGE2 = 1u << 0,
     SPEX_STOP_GPC = 1u << 1,          /* Granule Protection Check fault that is not a GPF */
     SPEX_STOP_WALK = 1u << 2,         /* abort: on a translation table walk or update */
     SPEX_STOP_GPT = 1u << 3,          /* abort: on a granule protection table walk */
@@ -75,28 +77,28 @@ enum spex_spu_stop_flag {
     SPEX_STOP_ASSURED_ONLY = 1u << 5, /* stage 2 Permission fault, FEAT_THE */
     SPEX_STOP_OVERLAY = 1u << 6,      /* Permission fault */
     SPEX_STOP_DIRTY_BIT = 1u << 7,    /* Permission fault */
-    SPEX_STOP_ASYNC = 1u << 8,        /* abort: asynchronous, all bytes count as written */
+    SPEX_STOP_ASYNC = 1u << 8,        /* abort: asynchronous, so all bytes count as written */
 };
 
 /*
- * What stopped a write. For a fault fsc is the DFSC encoding of the fault with its level
- * (0x04..0x07 translation, 0x28 GPF, ...); for an abort on a walk the synchronous walk
- * encoding (0x13..0x17, 0x1b), otherwise it is ignored.
+ * What stopped a write. fsc: for a fault, the DFSC encoding with its level (0x04..0x07
+ * translation, 0x28 GPF, ...); for an abort on a walk, that of the synchronous walk
+ * (0x13..0x17, 0x1b); otherwise ignored.
  */
 struct spex_spu_stop {
     uint8_t kind; /* enum spex_spu_stop_kind */
     uint8_t fsc;
     uint16_t flags; /* enum spex_spu_stop_flag */
-    size_t written; /* bytes of the run that were written before; ignored for NONE */
+    size_t written; /* bytes of the run that were written before the stop; ignored for NONE */
     uint64_t zero;
 };
 
-/* Source of an SPE Profiling exception: the PMBSR_ELx whose S bit pends it. */
+/* Source of an SPE Profiling exception: the PMBSR_ELx whose S bit makes it pending. */
 struct spex_spu_exception {
     uint8_t source; /* 1, 2, 3, or 0 if none is pending */
     uint8_t target; /* Exception level it is or would be taken to */
     bool pending;   /* enabled and S set */
-    bool unmasked;  /* the PE takes it now (RYZJQX); clear: it stays pending */
+    bool unmasked;  /* the PE takes it now (RYZJQX); otherwise it stays pending */
     uint8_t zero[4];
     uint64_t esr; /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
 };
@@ -118,13 +120,13 @@ enum spex_pmu_event {
     SPEX_PMU_SAMPLE_FEED_FP = 0x8348,
     SPEX_PMU_SAMPLE_FEED_SIMD = 0x8349,
 };
-/* "SAMPLE_POP", or NULL; and back (SPEX_INVALID). */
+/* "SAMPLE_POP", or NULL; and from name to event (SPEX_INVALID if there is none). */
 const char *spex_pmu_event_name(unsigned event);
 enum spex_status spex_pmu_event_find(const char *name, unsigned *event);
 
 /*
- * All may be NULL. Defaults: writes succeed and go nowhere, the counter is
- * disabled, events, triggers and levels are dropped, random bytes come from seed.
+ * All may be NULL. Defaults: writes succeed and are discarded, the counter is disabled, events,
+ * triggers and levels are dropped, random bytes come from seed.
  */
 struct spex_spu_host {
     size_t size; /* sizeof(struct spex_spu_host) */
@@ -141,7 +143,7 @@ struct spex_spu_host {
     void (*serror)(void *user, uint64_t address);
     /* PMBIRQ changed. */
     void (*irq)(void *user, bool level);
-    /* The SPE Profiling exception that the PE would take, or that is pending, changed. */
+    /* The SPE Profiling exception, taken or pending, has changed. */
     void (*exception)(void *user, const struct spex_spu_exception *exception);
     /* A random byte. */
     uint8_t (*random)(void *user);
@@ -162,21 +164,21 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
 /* ---- make, free, save ---- */
 
 /*
- * config NULL: all defaults, without a host. Refuses what spex_spu_config_check refuses;
+ * config NULL: all defaults, no host. Fails as spex_spu_config_check does, or with
  * SPEX_NO_MEMORY. Copies what it needs of config.
  */
 enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
                               struct spex_error *error);
 void spex_spu_free(struct spex_spu *unit);
 
-/* The same in memory of the caller: spex_spu_size() bytes, aligned as for malloc. */
+/* Same, in the caller's memory: spex_spu_size() bytes, aligned as for malloc. */
 size_t spex_spu_size(void);
 enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
                                struct spex_spu **unit, struct spex_error *error);
 void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does */
 
 /*
- * All state that is not configuration, as bytes that any machine restores into a unit of the
+ * Everything but the configuration, as bytes that any machine can restore into a unit of the
  * same features and choices. Save returns the size needed; it writes only if capacity is
  * enough. Restore: SPEX_INVALID, SPEX_TRUNCATED or SPEX_UNSUPPORTED (other version or
  * configuration) leave the unit as it was. PMU events not yet reported are not saved: a host
@@ -190,8 +192,8 @@ enum spex_status spex_spu_restore(struct spex_spu *unit, const uint8_t *bytes, s
 void spex_spu_reset(struct spex_spu *unit);
 
 /*
- * Controls as TF-A and a Linux boot stub leave them for a Non-secure EL1: SCR_EL3.NS,
- * buffer owned by Non-secure EL1, no traps, time physical. State: EL1, Non-secure.
+ * Sets the controls as TF-A and a Linux boot stub leave them for a Non-secure EL1: SCR_EL3.NS,
+ * buffer owned by Non-secure EL1, no traps, physical time. State: EL1, Non-secure.
  */
 void spex_spu_boot(struct spex_spu *unit);
 
@@ -207,14 +209,17 @@ struct spex_spu_state {
     uint8_t zero[10];
 };
 
-/* The PE is in this state from the next operation on. Cheap if nothing changes. */
+/* Sets the state of the PE from the next operation on. Cheap if nothing changes. */
 void spex_spu_set_state(struct spex_spu *unit, const struct spex_spu_state *state);
 void spex_spu_get_state(const struct spex_spu *unit, struct spex_spu_state *state);
 
-/* A context synchronization event: ISB, exception entry, exception return. */
+/* Reports a context synchronization event: ISB, exception entry, exception return. */
 void spex_spu_context_sync(struct spex_spu *unit);
 
-/* An exception was taken (any): the previous branch target may become stale. Includes the above. */
+/*
+ * Reports that any exception was taken: the previous branch target may become stale.
+ * Includes spex_spu_context_sync.
+ */
 void spex_spu_exception_taken(struct spex_spu *unit);
 
 /* ---- registers ---- */
@@ -225,7 +230,7 @@ enum spex_sysreg_result {
     SPEX_SYSREG_TRAP_EL2,  /* esr is for ESR_EL2 */
     SPEX_SYSREG_TRAP_EL3,  /* esr is for ESR_EL3 */
     SPEX_SYSREG_MEMORY,    /* FEAT_NV2: an access to VNCR_EL2.BADDR + offset instead */
-    SPEX_SYSREG_NOT_OURS,  /* no register that the unit knows */
+    SPEX_SYSREG_NOT_OURS,  /* not a register that the unit knows */
 };
 
 struct spex_sysreg_detail {
@@ -247,22 +252,21 @@ enum spex_sysreg_result spex_spu_read(struct spex_spu *unit, unsigned encoding, 
 enum spex_sysreg_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        uint64_t value, struct spex_sysreg_detail *detail);
 
-/* What the access would answer, without doing it: for engines that ask before they act. */
+/* The result of an access without performing it: for engines that ask before they act. */
 enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        bool read, struct spex_sysreg_detail *detail);
 
 /*
  * The register itself, whatever the state: no trap, no redirection. RES0 and read-only bits
- * stay so. For hosts that own a register, for debuggers and tests. False if the unit does not
- * have the register.
+ * still apply. For hosts that own a register, for debuggers and tests. False if the unit does
+ * not have the register.
  */
 bool spex_spu_get(const struct spex_spu *unit, unsigned encoding, uint64_t *value);
 bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
 /*
  * PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32, and without effect when
- * there is nothing to synchronize. The host completes all earlier operations before it calls
- * this.
+ * there is nothing to synchronize. The host completes all earlier operations before this call.
  */
 enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *detail);
 
@@ -300,8 +304,8 @@ static inline void spex_spu_pass(struct spex_spu *unit, uint64_t n)
 }
 
 /*
- * Take back the last n of the members passed since any other function of the unit was called:
- * for a block that was counted in advance and ended early.
+ * Takes back the last n members passed since any other function of the unit was called: for a
+ * block that was counted in advance and ended early.
  */
 static inline void spex_spu_unpass(struct spex_spu *unit, uint64_t n)
 {
@@ -310,29 +314,36 @@ static inline void spex_spu_unpass(struct spex_spu *unit, uint64_t n)
         quiet->until += n;
 }
 
-/* Whether the previous branch target matters (FEAT_SPE_PBT): then call spex_spu_note_branch. */
+/*
+ * Whether the previous branch target is needed (FEAT_SPE_PBT): then call
+ * spex_spu_note_branch.
+ */
 static inline bool spex_spu_wants_branches(const struct spex_spu *unit)
 {
     return ((const struct spex_spu_quiet *)unit)->wants_branches;
 }
 
 /*
- * A taken branch, exception return, or exception-generating instruction among the operations
- * that were passed, profiling enabled or not. Only the last one before a call of any other
- * function (until, pass and unpass aside) matters. Operations that are described need no note.
+ * Reports a taken branch, exception return, or exception-generating instruction among the
+ * passed operations, whether or not profiling is enabled. Only the last one before a call of
+ * any other function (until, pass and unpass aside) matters. Operations that are described need
+ * no note.
  */
 void spex_spu_note_branch(struct spex_spu *unit, const struct spex_op *op,
                           const struct spex_outcome *outcome);
 
-/* flags: enum spex_outcome_flag; true if such an operation is in the sample population. */
+/*
+ * Whether an operation with these flags (enum spex_outcome_flag) is in the sample
+ * population.
+ */
 bool spex_spu_member(const struct spex_spu *unit, uint32_t flags);
 
 enum { SPEX_SPU_NOT_SAMPLED = -1 };
 
 /*
- * The next operation of the PE starts at pc. flags: as for spex_spu_member, 0 for
- * an ordinary one. Returns a slot to be completed later (in any order, several at
- * a time up to the choice in_flight), or SPEX_SPU_NOT_SAMPLED.
+ * The next operation of the PE starts at pc. flags: as for spex_spu_member, 0 for an ordinary
+ * one. Returns a slot to complete later (in any order, as many at a time as the choice
+ * in_flight allows), or SPEX_SPU_NOT_SAMPLED.
  */
 int spex_spu_begin(struct spex_spu *unit, uint64_t pc, uint32_t flags);
 
@@ -340,7 +351,7 @@ int spex_spu_begin(struct spex_spu *unit, uint64_t pc, uint32_t flags);
 void spex_spu_complete(struct spex_spu *unit, int slot, const struct spex_op *op,
                        const struct spex_outcome *outcome);
 
-/* The operation of a slot vanished without finishing (engine reset); no record, no event. */
+/* The operation of a slot vanished without finishing (engine reset): no record, no event. */
 void spex_spu_abandon(struct spex_spu *unit, int slot);
 
 /* One whole operation. True if it was sampled. */
@@ -348,14 +359,14 @@ bool spex_spu_op(struct spex_spu *unit, uint64_t pc, const struct spex_op *op,
                  const struct spex_outcome *outcome);
 
 /*
- * Report passed operations to the PMU now (before it is read). Every call that is not a query does
- * so, too.
+ * Reports passed operations to the PMU now (before it is read). Every call that is not a query
+ * also does so.
  */
 void spex_spu_flush(struct spex_spu *unit);
 
 /* ---- events from outside ---- */
 
-/* An External abort for an earlier buffer write arrives now, asynchronously (IXPWQC). */
+/* An External abort of an earlier buffer write arrives now, asynchronously (IXPWQC). */
 void spex_spu_external_abort(struct spex_spu *unit, uint32_t stop_flags);
 
 /* An IMPLEMENTATION DEFINED management event, EC 0x1F; only with choice impdef_event. */
@@ -371,25 +382,25 @@ struct spex_spu_status {
     bool discard;        /* Discard mode */
     uint8_t owner_el;    /* ProfilingBufferOwner() */
     uint8_t owner_security;
-    bool owner_valid;  /* false: reserved NSPB and the choice reserved_nspb=none */
+    bool owner_valid;  /* false: NSPB is reserved and the choice reserved_nspb is none */
     bool irq;          /* PMBIRQ */
-    uint8_t in_flight; /* samples begun and not completed */
-    uint8_t held;      /* records finished and not written */
+    uint8_t in_flight; /* samples begun but not completed */
+    uint8_t held;      /* records finished but not written */
     /*
      * E[] bits that the host has passed so far with operations that cannot have them (D18.2.6).
-     * They are not recorded; if this is not zero, the host has a mistake.
+     * They are not recorded; anything but zero is a bug in the host.
      */
     uint64_t impossible_events;
     /*
      * Physical addresses that the host has passed so far in an address space that such an
-     * operation cannot reach: Root, or Realm without FEAT_RME (D18.2.1 has no encoding). They are
-     * not recorded; if this is not zero, the host has a mistake.
+     * operation cannot reach: Root, or Realm without FEAT_RME (D18.2.1 has no encoding). They
+     * are not recorded; anything but zero is a bug in the host.
      */
     uint64_t impossible_addresses;
 };
 void spex_spu_get_status(const struct spex_spu *unit, struct spex_spu_status *status);
 
-/* The exception of one source (1, 2, 3), or with 0 the one that comes first. */
+/* The exception of one source (1, 2, 3), or with 0 the one of highest priority. */
 void spex_spu_get_exception(const struct spex_spu *unit, unsigned source,
                             struct spex_spu_exception *exception);
 

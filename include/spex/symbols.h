@@ -1,13 +1,11 @@
 /*
- * Symbols, source lines, inlined calls and instructions of the files that a
- * profile ran.
+ * Symbols, source lines, inlined calls and instructions of the files that ran in a profile.
  *
- * A module is one file (or the kernel, or the JIT code of a process). It is
- * opened on first use and turned into sorted tables once; a look-up is a binary
- * search. "Address" is always an address in the module's own numbering: the
- * ELF virtual address, the kernel's link address, or the run-time address of
- * JIT code; spex_module_address makes it from a run-time address and its
- * mapping. Strings belong to the module. A spex_symbols belongs to one thread.
+ * A module is one file (or the kernel, or the JIT code of a process). It is opened on first use
+ * and turned into sorted tables once; a look-up is a binary search. "Address" is always an
+ * address in the module's own numbering: the ELF virtual address, the kernel's link address, or
+ * the run-time address of JIT code; spex_module_address computes it from a run-time address and
+ * its mapping. Strings belong to the module. A spex_symbols belongs to one thread.
  */
 #ifndef SPEX_SYMBOLS_H
 #define SPEX_SYMBOLS_H
@@ -28,17 +26,17 @@ struct spex_symbols_options {
     const char *kallsyms;     /* text like /proc/kallsyms, or NULL */
     const char *build_id_dir; /* perf's cache; NULL: $HOME/.debug */
     const char *debug_dir;    /* separate debug files; NULL: /usr/lib/debug */
-    const char *map_dir;      /* of perf-PID.map files; NULL: /tmp */
+    const char *map_dir;      /* directory of perf-PID.map files; NULL: /tmp */
     bool raw_names;           /* leave C++ and Rust names mangled */
     /*
-     * Called while a debug file is fetched from a server of DEBUGINFOD_URLS: the file's name, the
-     * bytes so far and all of them (0: not known). False ends the download. May be NULL.
+     * Called while a debug file is fetched from a server of DEBUGINFOD_URLS, with its name, the
+     * bytes so far and the total (0: unknown). False cancels the download. May be NULL.
      */
     bool (*fetching)(void *context, const char *file, uint64_t done, uint64_t size);
     void *context;
     /*
-     * The directory of the profile, or NULL. It may hold the files of an archive (in .debug), the
-     * programs that a guest ran in /host, and a file kallsyms with the kernel's symbols.
+     * The directory of the profile, or NULL. It may hold the files of an archive (in .debug),
+     * the programs that a guest ran (in /host), and the kernel's symbols (a file kallsyms).
      */
     const char *beside;
 };
@@ -57,7 +55,7 @@ void spex_symbols_free(struct spex_symbols *symbols);
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid);
 
-/* The n-th module asked for so far, NULL past the last. */
+/* The n-th module that was asked for, NULL past the last. */
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
 
 const char *spex_module_path(const struct spex_module *module); /* as recorded */
@@ -65,21 +63,21 @@ const char *spex_module_name(const struct spex_module *module); /* last part of 
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
 /* Samples in the module in the last analysis pass, before and after the filters. */
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
-/* How many of these have no name because of the module's problem. */
+/* How many of these have no name because of spex_module_problem. */
 uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered);
-/* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
+/* Why symbols or lines could not be read and what to do about it; NULL if they could. */
 const char *spex_module_problem(struct spex_module *module);
 
 /*
- * Module address of the run-time address ip, in a mapping that begins at start with file offset
- * pgoff.
+ * Module address of the run-time address ip in a mapping that begins at start and maps the file
+ * from offset pgoff.
  */
 uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
                              uint64_t pgoff);
 
 struct spex_symbol {
     uint64_t start, end; /* module addresses [start, end) */
-    const char *name;    /* demangled; NULL: the file names no function here (stripped) */
+    const char *name;    /* demangled; NULL: the file has no name for this function (stripped) */
     const char *raw;     /* as in the file */
     struct spex_module *module;
     bool data; /* an object, not code */
@@ -120,12 +118,15 @@ size_t spex_module_read(struct spex_module *module, uint64_t address, void *data
 struct spex_disassembler;
 enum { SPEX_INSTRUCTION_TEXT = 96 };
 
-/* The newest libLLVM found, else objdump, else words; fails only when out of memory. */
+/*
+ * Uses the newest libLLVM found, else objdump, else prints instruction words; fails only
+ * when out of memory.
+ */
 enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
                                        struct spex_error *error);
 void spex_disassembler_free(struct spex_disassembler *disassembler);
 const char *spex_disassembler_name(const struct spex_disassembler *disassembler);
-/* Text of count A64 instructions at address; words are little-endian in code. */
+/* Disassembles count A64 instructions at address; words are little-endian in code. */
 void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, const uint8_t *code,
                       size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]);
 

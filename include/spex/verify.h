@@ -21,7 +21,7 @@ struct spex_rule {
     const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
     const char *title;        /* what the manual says */
     bool exact;               /* applies only if a feature is known to be present */
-    const char *unless;       /* a warning: the reading of the manual that allows it; else NULL */
+    const char *unless; /* for a warning, the reading of the manual that allows it; else NULL */
 };
 
 struct spex_violation {
@@ -38,7 +38,7 @@ struct spex_verify_options {
     size_t size; /* sizeof(struct spex_verify_options) */
     /*
      * A list of <spex/features.h>. NULL: nothing is known about the implementation, so every
-     * feature is allowed and rules with `exact` (which need a feature to be present) are off.
+     * feature is allowed and `exact` rules are off.
      */
     const char *features;
 };
@@ -48,7 +48,7 @@ enum spex_status spex_verifier_new(const struct spex_verify_options *options,
                                    struct spex_verifier **verifier, struct spex_error *error);
 void spex_verifier_free(struct spex_verifier *verifier);
 
-/* The same in memory of the caller: spex_verifier_size() bytes, aligned as for malloc. */
+/* Same, in the caller's memory: spex_verifier_size() bytes, aligned as for malloc. */
 size_t spex_verifier_size(void);
 enum spex_status spex_verifier_init(void *memory, const struct spex_verify_options *options,
                                     struct spex_verifier **verifier, struct spex_error *error);
@@ -60,27 +60,27 @@ uint64_t spex_verifier_records(const struct spex_verifier *verifier);
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);
 
 /*
- * The next piece of a stream; base is the stream offset of data[0]. A piece that does not
- * follow the one before begins a new stream. Unless the piece is the last, a packet cut by its
- * end is not a violation but left over: the caller puts the last spex_verifier_rest bytes
- * (fewer than SPEX_PACKET_MAX) in front of the next piece.
+ * Supplies the next piece of a stream; base is the stream offset of data[0]. A piece that does
+ * not continue the previous one begins a new stream. Unless the piece is the last, a packet cut
+ * off at its end is not a violation but left over: the caller puts the last spex_verifier_rest
+ * bytes (fewer than SPEX_PACKET_MAX) in front of the next piece.
  */
 void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
                         uint64_t base, bool last);
 size_t spex_verifier_rest(const struct spex_verifier *verifier);
 
 /*
- * The next violation, record by record: SPEX_OK, or SPEX_END when the piece is done. A stream
- * that begins with damage, or goes on after it, is read as it stands; nothing is skipped.
+ * The next violation, record by record: SPEX_OK, or SPEX_END at the end of the piece. Damaged
+ * bytes, at the beginning or later, are checked as they stand; nothing is skipped.
  */
 enum spex_status spex_verifier_next(struct spex_verifier *verifier,
                                     struct spex_violation *violation);
 
 /*
- * Several threads may each check a part of a stream: all that a record's check needs to know
- * about the records before it is where the last one began and ended. After `until`, a verifier
- * stops in front of the first record that begins at or after that offset; at_place then
- * returns true and says where it is. feed_at begins at such a place.
+ * Several threads may each check a part of a stream: to check a record one only needs to know
+ * where the previous one began and ended. With `until`, a verifier stops before the first
+ * record that begins at or after that offset; at_place then returns true and sets the place.
+ * feed_at begins at such a place.
  */
 struct spex_verifier_place {
     uint64_t begin, end;

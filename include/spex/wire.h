@@ -140,7 +140,7 @@ struct spex_op_type {
     bool cond, fp, ase, pred, sg, ar, excl, at, gcs, comm, indirect;
     uint8_t cr;          /* branch: 0 not recorded, 1 link, 2 return, 3 neither */
     uint8_t length_code; /* EVL or ETS as encoded */
-    uint32_t bits;       /* length in bits; 0 for "more than 2048", whole ZA or none */
+    uint32_t bits;       /* length in bits; 0 for "more than 2048", all of ZA, or no length */
 };
 void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_type *type);
 enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *op_class,
@@ -163,7 +163,7 @@ enum spex_text_style {
     SPEX_TEXT_SPEX,     /* our own, readable, complete */
     SPEX_TEXT_PERF,     /* perf 6.1's `report -D` */
     SPEX_TEXT_PERF7,    /* perf 7's */
-    SPEX_TEXT_PERF7_N1, /* and for a Neoverse N1, whose E[12] it names */
+    SPEX_TEXT_PERF7_N1, /* perf 7's for a Neoverse N1, whose E[12] it names */
 };
 enum { SPEX_PACKET_TEXT_MAX = 512 };
 size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style style, char *text,

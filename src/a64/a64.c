@@ -90,7 +90,7 @@ static uint8_t reg(uint32_t insn, const struct reg_field *f)
     return SPEX_REG_NONE;
 }
 
-/* The zero register is not an operand: it leaves no hole in the list. */
+/* The zero register is not an operand; the list keeps no gap for it. */
 static void registers(uint32_t insn, const struct reg_field *fields, size_t count, uint8_t *out)
 {
     size_t n = 0;
@@ -158,10 +158,10 @@ static void extent(uint32_t insn, const struct row *row, const struct spex_a64_l
 /* type: 0 for loads, 1 for instructions, 2 for stores. */
 static uint8_t prefetch(unsigned type, unsigned target)
 {
-    unsigned level = target + 1; /* 4: the system's cache */
+    unsigned level = target + 1; /* target 3: the system's cache */
     if (type == 3)
         return 0;
-    if (type == 1 && level == 1) /* instructions: level 2 has them, too */
+    if (type == 1 && level == 1) /* level 1 instruction prefetches also fill level 2 */
         level = 2;
     return (uint8_t)((level == 4 ? 3 : level) | (type == 2 ? SPEX_PREFETCH_WRITE : 0));
 }
@@ -175,7 +175,7 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
     *op = (struct spex_op){.kind = row->kind, .exec = row->exec, .flags = row->flags};
     if (insn & row->order)
         op->flags |= SPEX_OPF_ACQREL;
-    /* General loads and stores: whatever they access is one run (DAT-81). */
+    /* General loads and stores: everything they access is one contiguous run (DAT-81). */
     if (row->kind == SPEX_OP_LDST || row->kind == SPEX_OP_LDST_UNSPEC ||
         row->kind == SPEX_OP_LDST_TAG)
         op->flags |= SPEX_OPF_CONTIGUOUS;

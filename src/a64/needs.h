@@ -1,4 +1,4 @@
-/* Which instructions need a feature that not every preset's CPU has. */
+/* Which instructions need a feature that some preset's CPU lacks. */
 #ifndef A64_NEEDS_H
 #define A64_NEEDS_H
 
@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 /*
- * The feature that an instruction needs and not every preset's CPU has, such as "FEAT_SVE", and
- * the first preset that has it, or one of these two if none has. False for all other
+ * The feature that an instruction needs if not every preset's CPU has it, such as "FEAT_SVE",
+ * and the first preset that has it, or one of these two if none has. False for all other
  * instructions.
  */
-#define A64_MAX "max"     /* a CPU of QEMU's that has all that QEMU knows */
-#define A64_NEWER "newer" /* that of a QEMU later than 7.2 */
+#define A64_MAX "max"     /* QEMU 7.2's CPU `max`, which has every feature QEMU knows */
+#define A64_NEWER "newer" /* the same of a QEMU later than 7.2 */
 struct a64_need {
     const char *feature, *from;
 };

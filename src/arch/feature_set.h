@@ -1,6 +1,6 @@
 /*
- * The feature set of a PE with an SPU, as a struct: what <spex/features.h> says in words.
- * One struct from which every ID register follows. No allocation, no state.
+ * The feature set of a PE with an SPU, as a struct, from which every ID register follows;
+ * <spex/features.h> describes the text form. No allocation, no state.
  */
 #ifndef ARCH_FEATURE_SET_H
 #define ARCH_FEATURE_SET_H
@@ -16,11 +16,11 @@ struct arch_features {
 
 enum spex_status arch_features_preset(const char *name, struct arch_features *features);
 
-/* A list as <spex/features.h> describes it. */
+/* Parses a list as <spex/features.h> describes it. */
 enum spex_status arch_features_parse(const char *list, struct arch_features *features,
                                      struct spex_error *error);
 
-/* SPEX_OK, or SPEX_INVALID with the dependency that is broken. */
+/* SPEX_OK, or SPEX_INVALID with the dependency that is violated. */
 enum spex_status arch_features_check(const struct arch_features *features,
                                      struct spex_error *error);
 

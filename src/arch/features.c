@@ -24,10 +24,10 @@ static const struct row rows[] = {
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /*
- * What the ID registers and Technical Reference Manuals of the cores say. Some of it is not
- * published, so we chose it: the SPE version of Neoverse V3 (that of its architecture, Armv9.2),
- * all of AmpereOne but its MIDR, and whatever the public streams of Kunpeng 920 do not show (they
- * show SPEv1.0, no Data Source packets, and records of a multiple of 4 bytes).
+ * From the ID registers and Technical Reference Manuals of the cores. What is not published we
+ * chose: the SPE version of Neoverse V3 (that of its architecture, Armv9.2), all of AmpereOne
+ * except its MIDR, and whatever the public streams of Kunpeng 920 do not show (they show
+ * SPEv1.0, no Data Source packets, and records of a multiple of 4 bytes).
  */
 #define SYSTEM                                                                                     \
     .ERnd = true, .Interval = 4, .F = true, .EL2 = true, .EL3 = true, .Secure = true, .VHE = true, \
@@ -48,7 +48,7 @@ static const struct preset {
                      .MTE2 = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd490}},
     {"neoverse-v2", {COMMON, V8_4, .LLC = true, .version = 3, .FnE = true, .SVE = true,
                      .MTE2 = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd4f1}},
-    /* Its core does not see the cache of the mesh, so it has no last-level events. */
+    /* No last-level events: the core does not see the mesh's cache. */
     {"neoverse-v3", {COMMON, V8_4, .version = 3, .FnE = true, .SVE = true, .MTE2 = true,
                      .RME = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd840}},
     {"ampereone", {COMMON, V8_4, .LLC = true, .version = 2, .MTE2 = true, .Misaligned = true,
@@ -97,7 +97,7 @@ static uint8_t *field(struct arch_features *features, const struct row *row)
     return (uint8_t *)features + row->at;
 }
 
-/* A version brings what it makes mandatory and drops what it is too old for. */
+/* Sets what a version makes mandatory and clears what it is too old for. */
 static void set_version(struct arch_features *f, unsigned version)
 {
     f->version = (uint8_t)version;

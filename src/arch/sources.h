@@ -18,10 +18,7 @@ enum arch_sources {
 /* MIDR_EL1: Implementer <31:24>, PartNum <15:4>; Variant and Revision do not matter. */
 #define ARCH_MIDR_KEY(implementer, part) ((uint32_t)(implementer) << 24 | (uint32_t)(part) << 4)
 
-/*
- * The table of a core with this MIDR_EL1. A core without a public table gets the one of Arm's
- * cores.
- */
+/* The table of the core with this MIDR_EL1; Arm's own table for a core without a public one. */
 enum arch_sources arch_sources_of(uint64_t midr);
 const char *arch_sources_name(enum arch_sources sources); /* "common" */
 

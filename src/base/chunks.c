@@ -16,12 +16,12 @@ struct slot {
 
 struct chunks {
     pthread_mutex_t lock;
-    pthread_cond_t work, done; /* for the other threads; for the caller's */
+    pthread_cond_t work, done; /* work: for the other threads; done: for the caller's */
     pthread_t others[CHUNKS_THREADS_MAX];
     unsigned threads, slot_count, started;
     bool quit;
     const struct chunks_job *job; /* NULL: none */
-    size_t next, first_open, end; /* chunks: to be taken; not yet reduced; past the last */
+    size_t next, first_open, end; /* chunks: next to take; first not yet reduced; past the last */
     struct slot slots[];
 };
 
@@ -41,7 +41,7 @@ static size_t chunk_end(const struct chunks_job *job, size_t chunk)
     return job->size - from > job->chunk ? from + job->chunk : job->size;
 }
 
-/* Takes the next chunk and works on it by a guess. Called and left with the lock held. */
+/* Takes the next chunk and works on it from a guess. The lock is held on entry and return. */
 static void take_one(struct chunks *c, unsigned thread)
 {
     const struct chunks_job *job = c->job;
@@ -124,7 +124,7 @@ void chunks_free(struct chunks *c, void (*fini)(void *result))
 /*
  * Finishes one chunk whose beginning is proven. While another thread works on it, this one
  * takes other chunks. *ok is false if reduce ended the job. Returns whether there may be more.
- * Called with the lock held.
+ * The lock is held on entry and return.
  */
 static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state, bool *ok)
 {
@@ -168,7 +168,7 @@ bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_st
         pthread_cond_broadcast(&c->work);
     for (size_t chunk = c->next; more && chunk < c->end; chunk++)
         more = settle(c, chunk, state, &ok);
-    /* Ended early: no thread begins another chunk, and those at work finish theirs. */
+    /* Ended early: no thread begins another chunk; those at work finish theirs. */
     c->end = 0;
     for (unsigned i = 0; i < c->slot_count; i++) {
         while (c->slots[i].phase == BUSY)

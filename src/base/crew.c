@@ -87,7 +87,7 @@ unsigned crew_threads(const struct crew *c)
     return c->threads;
 }
 
-/* The owner's share. The lock is held. */
+/* The owner's share of the work. The lock is held. */
 static void help(struct crew *c)
 {
     while (c->state != IDLE)

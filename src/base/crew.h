@@ -1,6 +1,6 @@
 /*
- * Threads that share the parts of an item, one item after the other, while their owner makes the
- * next one. An owner that is ready before they are takes parts as well. It must not matter which
+ * Threads that share the parts of an item, one item after the other, while their owner makes
+ * the next. An owner that finishes first takes parts as well. Results must not depend on which
  * thread does which part.
  */
 #ifndef BASE_CREW_H
@@ -11,8 +11,8 @@
 struct crew_work {
     size_t parts; /* of each item */
     /*
-     * prepare: by one thread, before any part. part: by worker 0 (the owner) to threads. finish:
-     * after all parts.
+     * prepare: called once, before any part. part: worker 0 is the owner, 1 to threads the
+     * others. finish: called once, after all parts.
      */
     void (*prepare)(void *user, void *item);
     void (*part)(void *user, void *item, size_t part, unsigned worker);
@@ -23,14 +23,17 @@ struct crew_work {
 struct crew;
 
 /*
- * threads: besides the owner; fewer if the system gives fewer. Ends the command if there is no
- * memory.
+ * threads: in addition to the owner; there are fewer if no more can be started. Ends the
+ * command if memory runs out.
  */
 struct crew *crew_new(unsigned threads, const struct crew_work *work);
 unsigned crew_threads(const struct crew *crew);
-/* Waits for the item before. Do not change this item until the next one has been passed. */
+/*
+ * Hands over item, after waiting for the previous one. Do not change item until the next one
+ * has been passed.
+ */
 void crew_pass(struct crew *crew, void *item);
-/* Waits until all items passed so far are done. */
+/* Waits until all items passed so far are done, then frees. */
 void crew_free(struct crew *crew);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Numbers as digits, written in place without loops: eight digits are made at once, a byte of a
- * word each, and stored as a word. A put_* function may therefore write up to DIGITS_SPARE
- * bytes past its text; it returns where the text ends.
+ * Numbers as digits, written in place without loops: eight digits are computed at once, one per
+ * byte of a word, and stored as a word. So a put_* function may write up to DIGITS_SPARE bytes
+ * past its text; it returns the end of the text.
  */
 #ifndef BASE_DIGITS_H
 #define BASE_DIGITS_H
@@ -10,12 +10,16 @@
 
 enum { DIGITS_SPARE = 16, DIGITS_ROOM = 20 + DIGITS_SPARE, DIGITS_E8 = 100000000 };
 
-#define DIGITS_BYTES UINT64_C(0x0101010101010101) /* times a byte: eight of it */
+#define DIGITS_BYTES UINT64_C(0x0101010101010101) /* times a byte: eight copies of it */
 
-/* The eight hexadecimal digits of value: a character per byte, the first in the lowest. */
+/*
+ * The eight hexadecimal digits of value, one character per byte, the first in the lowest
+ * byte.
+ */
 static inline uint64_t hex_digits(uint32_t value)
 {
-    uint64_t digits = value; /* becomes a nibble per byte, the highest in the highest byte */
+    /* becomes one nibble per byte, the highest nibble in the highest byte */
+    uint64_t digits = value;
     digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
     digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
     digits = (digits << 4 | digits) & 0x0f * DIGITS_BYTES;
@@ -23,10 +27,13 @@ static inline uint64_t hex_digits(uint32_t value)
     return __builtin_bswap64(digits + '0' * DIGITS_BYTES + letters * ('a' - '0' - 10));
 }
 
-/* The eight decimal digits of value, below 10^8: 0 to 9 per byte, the first in the lowest. */
+/*
+ * The eight decimal digits of value, below 10^8: 0 to 9 per byte, the first in the lowest
+ * byte.
+ */
 static inline uint64_t decimal_digits(uint32_t value)
 {
-    /* halves of four digits, then of two, then of one: the first half in the lower bits */
+    /* split into fours, twos, then single digits: the first half goes into the lower bits */
     uint64_t digits = value / 10000 | (uint64_t)(value % 10000) << 32;
     uint64_t first = digits * 5243 >> 19 & UINT64_C(0x0000007f0000007f); /* by 100 */
     digits = first | (digits - 100 * first) << 16;
@@ -34,7 +41,7 @@ static inline uint64_t decimal_digits(uint32_t value)
     return first | (digits - 10 * first) << 8;
 }
 
-/* Bits of leading zeros in decimal_digits; the last digit is never one. */
+/* Bits taken by leading zeros in decimal_digits; the last digit never counts as one. */
 static inline unsigned decimal_zeros(uint64_t digits)
 {
     return (unsigned)__builtin_ctzll(digits | UINT64_C(1) << 56) & ~7u;
@@ -67,7 +74,7 @@ static inline char *put_u64(char *p, uint64_t value)
     return put_eight(p, (uint32_t)(value % DIGITS_E8));
 }
 
-/* Right-aligned in width, at most 8. */
+/* Right-aligned in width columns, at most 8. */
 static inline char *put_padded(char *p, uint64_t value, unsigned width)
 {
     if (value >= DIGITS_E8)
@@ -81,7 +88,7 @@ static inline char *put_padded(char *p, uint64_t value, unsigned width)
     return p + 8 - skip / 8;
 }
 
-/* Exactly width places, 1 to 8. */
+/* Exactly width digits, 1 to 8. */
 static inline char *put_fixed(char *p, uint32_t value, unsigned width)
 {
     put_le64(p, (decimal_digits(value) + '0' * DIGITS_BYTES) >> (64 - 8 * width));
@@ -91,7 +98,10 @@ static inline char *put_fixed(char *p, uint32_t value, unsigned width)
 typedef uint64_t digits_pair __attribute__((vector_size(16)));
 typedef uint8_t digits_sixteen __attribute__((vector_size(16)));
 
-/* The sixteen hexadecimal digits of value at p. (Not every ABI could return them as a vector.) */
+/*
+ * The sixteen hexadecimal digits of value at p. (They are stored rather than returned: not
+ * every ABI can return a vector.)
+ */
 static inline void put_sixteen(char *p, uint64_t value)
 {
     digits_sixteen low = (digits_sixteen)(digits_pair){LE64(__builtin_bswap64(value))};
@@ -103,11 +113,11 @@ static inline void put_sixteen(char *p, uint64_t value)
     memcpy(p, &digits, sizeof digits);
 }
 
-/* No 0x, no leading zeros. */
+/* Hexadecimal without 0x and leading zeros. */
 static inline char *put_hex(char *p, uint64_t value)
 {
     unsigned digits = (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
-    /* the first digit first; what follows the last is overwritten */
+    /* shifted so that the first digit comes first; what follows the last is overwritten */
     put_sixteen(p, value << (64 - 4 * digits));
     return p + digits;
 }

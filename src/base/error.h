@@ -4,7 +4,10 @@
 
 #include <spex/base.h>
 
-/* Formats into error (if not NULL) and returns status, so callers write `return error_set(...)`. */
+/*
+ * Formats into error (if not NULL) and returns status, so that callers can write `return
+ * error_set(...)`.
+ */
 enum spex_status error_set(struct spex_error *error, enum spex_status status, uint64_t offset,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
 

@@ -13,8 +13,9 @@ int file_open_named(const char *path, uint64_t most, int owner)
 {
     struct stat st;
     /*
-     * Checked before opening, too, since opening alone may rewind a tape or start a watchdog. The
-     * name may mean another file by then, so the check that counts is the one of the open file.
+     * Checked before opening, since merely opening may rewind a tape or start a watchdog. The
+     * name may refer to another file by the time it is opened, so the check that counts is that
+     * of the open file.
      */
     if (stat(path, &st))
         return -1;

@@ -33,7 +33,7 @@ uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
         memcpy(&word, p, sizeof word);
         hash = hash_word(hash, word);
     }
-    word = size; /* so that zeros at the end count */
+    word = size; /* so that trailing zeros count */
     hash = hash_word(hash, word << 56);
     word = 0;
     memcpy(&word, p, size);

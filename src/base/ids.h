@@ -1,4 +1,4 @@
-/* Small numbers for keys of four words, in the order in which the keys come. */
+/* Assigns small numbers to keys of four words, in order of first appearance. */
 #ifndef BASE_IDS_H
 #define BASE_IDS_H
 
@@ -11,13 +11,13 @@ enum { IDS_WORDS = 4 };
 struct ids {
     uint64_t (*keys)[IDS_WORDS]; /* by number */
     size_t count, capacity;
-    uint32_t *slots; /* 1 + number, by hash */
+    uint32_t *slots; /* 1 + the number, at the key's hash */
     size_t slot_count;
 };
 
-/* *fresh: the key is new. Ends the command if there is no memory. */
+/* *fresh is set if the key is new. Ends the command if memory runs out. */
 uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh);
-/* The number of a key, if it has one. */
+/* The number of a key that already has one; false if it has none. */
 bool ids_get(const struct ids *ids, const uint64_t key[IDS_WORDS], uint32_t *number);
 void ids_clear(struct ids *ids);
 void ids_free(struct ids *ids);
@@ -27,9 +27,7 @@ static inline bool ids_equal(const uint64_t a[IDS_WORDS], const uint64_t b[IDS_W
     return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-/*
- * The same for a caller that mostly sees the same key again: *last is 1 + the number it found last.
- */
+/* Same, for callers that mostly pass the same key again: *last is 1 + the number found last. */
 static inline uint32_t ids_find_again(struct ids *ids, uint32_t *last,
                                       const uint64_t key[IDS_WORDS], bool *fresh)
 {

@@ -40,7 +40,7 @@ void jobs_run(const struct jobs *jobs, unsigned threads)
         pthread_join(others[i], NULL);
 }
 
-/* What cpu.max of a control group allows, rounded up; 0: there is no limit, or no such file. */
+/* The limit that cpu.max of a control group sets, rounded up; 0: no limit, or no such file. */
 static unsigned quota_in(const char *path)
 {
     unsigned long long quota, period;
@@ -51,7 +51,7 @@ static unsigned quota_in(const char *path)
     return limited ? (unsigned)((quota + period - 1) / period) : 0;
 }
 
-/* The tightest quota of the process's control group and those that it is in. */
+/* The tightest quota of the process's control group and its ancestors. */
 static unsigned quota(void)
 {
     static const char root[] = "/sys/fs/cgroup";

@@ -1,6 +1,7 @@
 /*
  * JSON, written straight to an output: json_object, then json_name and a value for each member,
- * json_end. Commas come by themselves. Header only: with constant names it is a few moves.
+ * then json_end. Commas are inserted as needed. Header only: with constant names it compiles to
+ * a few moves.
  */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
@@ -10,15 +11,16 @@
 #include <assert.h>
 #include <math.h>
 
-/* Where members are constants, the compiler knows the state, so it costs nothing. */
+/* Where members are constants, the compiler tracks the state, so it costs nothing. */
 #define JSON_INLINE static inline __attribute__((always_inline))
 
-/* The innermost array or object is bit 0, the one around it bit 1, and so on. */
+/* Bit 0 stands for the innermost array or object, bit 1 for the one around it, and so on. */
 struct json {
     struct out *out;
     unsigned depth;
-    uint32_t any, array, lines; /* has a member; is an array; each member on a line of its own */
-    bool named;                 /* the name of the value to come has been written */
+    /* whether it has a member; is an array; puts each member on its own line */
+    uint32_t any, array, lines;
+    bool named; /* the name of the next value has been written */
 };
 
 JSON_INLINE struct json json_to(struct out *out)
@@ -26,7 +28,7 @@ JSON_INLINE struct json json_to(struct out *out)
     return (struct json){.out = out};
 }
 
-/* Goes on in an outermost object that has a member already. */
+/* Continues an outermost object that already has a member. */
 JSON_INLINE struct json json_resume(struct out *out)
 {
     return (struct json){.out = out, .depth = 1, .any = 1};
@@ -39,7 +41,7 @@ static inline void json_line(struct json *json)
         out_char(json->out, ' ');
 }
 
-/* What comes before a member: the comma, a new line. */
+/* Writes what comes before a member: the comma, the new line. */
 JSON_INLINE void json_begin(struct json *json)
 {
     bool named = json->named, any = json->any & 1;
@@ -53,7 +55,7 @@ JSON_INLINE void json_begin(struct json *json)
         json_line(json);
 }
 
-/* text: the brace, and perhaps more. */
+/* text: the opening bracket, and perhaps a first member's name. */
 JSON_INLINE void json_open(struct json *json, bool array, bool lines, const char *text)
 {
     assert(json->depth < 31);
@@ -75,7 +77,7 @@ JSON_INLINE void json_array(struct json *json)
     json_open(json, true, false, "[");
 }
 
-/* The same with each member on a line. */
+/* An object with each member on its own line. */
 JSON_INLINE void json_object_lines(struct json *json)
 {
     json_open(json, false, true, "{");
@@ -138,7 +140,7 @@ JSON_INLINE void json_i64(struct json *json, int64_t value)
     out_i64(json->out, value);
 }
 
-/* "0x4a20c0": JSON's numbers are not wide enough for addresses everywhere. */
+/* "0x4a20c0": a string, since JSON numbers are not wide enough for addresses everywhere. */
 JSON_INLINE void json_hex(struct json *json, uint64_t value)
 {
     json_begin(json);
@@ -147,7 +149,7 @@ JSON_INLINE void json_hex(struct json *json, uint64_t value)
     out_char(json->out, '"');
 }
 
-/* null if it is not a number. */
+/* null if value is not finite. */
 static inline void json_real(struct json *json, double value)
 {
     json_begin(json);
@@ -176,7 +178,7 @@ JSON_INLINE void json_word(struct json *json, const char *word)
     out_char(json->out, '"');
 }
 
-/* "b0d0": bytes as pairs of digits. */
+/* Bytes as pairs of hexadecimal digits: "b0d0". */
 JSON_INLINE void json_bytes(struct json *json, const uint8_t *bytes, size_t count)
 {
     static const char digits[] = "0123456789abcdef";
@@ -191,7 +193,7 @@ JSON_INLINE void json_bytes(struct json *json, const uint8_t *bytes, size_t coun
     out_char(json->out, '"');
 }
 
-/* name: comma, quotes and colon included. */
+/* name includes its comma, quotes and colon. */
 JSON_INLINE void json_literal(struct json *json, const char *name)
 {
     if ((json->any & ~json->lines & 1) && json->depth) {
@@ -203,7 +205,7 @@ JSON_INLINE void json_literal(struct json *json, const char *name)
     json->named = true;
 }
 
-/* An object and the name of its first member: brace, quotes and colon included. */
+/* An object and the name of its first member; text includes the brace, quotes and colon. */
 JSON_INLINE void json_object_literal(struct json *json, const char *name)
 {
     json_open(json, false, false, name);
@@ -211,7 +213,7 @@ JSON_INLINE void json_object_literal(struct json *json, const char *name)
     json->named = true;
 }
 
-/* A member whose name is a literal; the same as the first of a new object. */
+/* A member whose name is a literal, and the variant for the first member of a new object. */
 #define JSON_MEMBER(json, name, kind, ...)                                                         \
     (json_literal(json, ",\"" name "\":"), json_##kind(json, __VA_ARGS__))
 #define JSON_FIRST(json, name, kind, ...)                                                          \

@@ -9,7 +9,7 @@
 
 enum { DEPTH = 32, BLOCK = 64 };
 
-/* Values lie in blocks, so that they stay where they are. */
+/* Values live in blocks, so that they never move. */
 struct block {
     struct block *before;
     struct json_value value[BLOCK];
@@ -18,7 +18,7 @@ struct block {
 struct json_document {
     char *text;
     struct block *blocks;
-    size_t used; /* of the newest block */
+    size_t used; /* values used in the newest block */
     struct json_value root;
 };
 
@@ -55,7 +55,7 @@ static char peek(struct reader *r)
 {
     while (r->at < r->end && strchr(" \t\r\n", *r->at))
         r->at++;
-    return *r->at; /* the text ends with a zero */
+    return *r->at; /* 0 at the end of the text */
 }
 
 static bool take(struct reader *r, char c)
@@ -121,7 +121,7 @@ static char *read_escape(struct reader *r, char *to)
     return put_utf8(to, code);
 }
 
-/* The text takes no more room without its escapes. */
+/* Unescapes in place: the text only gets shorter. */
 static bool read_string(struct reader *r, const char **text)
 {
     if (!take(r, '"'))

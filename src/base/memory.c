@@ -10,7 +10,7 @@ static uint64_t limit;
 static void (*handler)(size_t size);
 static _Thread_local struct memory_guard *guarded;
 
-/* A number from a file of one; UINT64_MAX if there is none ("max": no limit). */
+/* The number in a one-line file; UINT64_MAX if there is none ("max": no limit). */
 static uint64_t number_in(const char *path)
 {
     unsigned long long n = UINT64_MAX;
@@ -46,7 +46,7 @@ uint64_t memory_limit(void)
     return __atomic_load_n(&limit, __ATOMIC_RELAXED);
 }
 
-/* What malloc has given out, of every library: a sanitizer's malloc says 0. */
+/* What malloc has given out to the whole process; 0 under a sanitizer's malloc. */
 static uint64_t in_use(void)
 {
 #ifdef __GLIBC__
@@ -96,7 +96,7 @@ static void *given(void *memory, size_t size)
             handler(size);
         if (guarded)
             longjmp(guarded->at, 1);
-        abort(); /* a function of the API that is not guarded */
+        abort(); /* an API function lacks its guard */
     }
     return memory;
 }

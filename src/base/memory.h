@@ -1,6 +1,7 @@
 /*
- * One limit for the memory of a run. Whatever input can make large asks here before it grows,
- * so that a small hostile file ends in a message, and what was read until then is kept.
+ * One limit for the memory of a run. Anything that input can make large asks here before it
+ * grows, so that a small hostile file ends in a message, and everything read until then is
+ * kept.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
@@ -14,29 +15,29 @@
 void memory_limit_set(uint64_t bytes);
 uint64_t memory_limit(void);
 
-/* Whether this many more bytes stay below the limit. Exact only from a few hundred KB on. */
+/* Whether size more bytes stay below the limit. Exact only from a few hundred KB on. */
 bool memory_allows(size_t bytes);
 
 /*
- * Zeroed memory, and memory grown to a size, for code that cannot go on with less. If there is
- * none, the handler is called, which does not return; without a handler, guarded work ends (see
- * below).
+ * Zeroed memory, and memory grown to a size, for code that cannot go on without it. If there is
+ * none, the handler is called, which does not return; without a handler, the innermost guard is
+ * taken (see below).
  */
 void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
 void *memory_aligned(size_t alignment, size_t size); /* not zeroed */
 char *memory_copy(const char *text);
-void *memory_checked(void *memory); /* what another function made: its result */
-/* Room for one more item: grows by half. */
+void *memory_checked(void *memory); /* checks the result of another allocating function */
+/* Makes room for one more item; grows by half. */
 void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
 void memory_set_handler(void (*handler)(size_t size));
 
 /*
- * A library must not end the program. A function of the API that may use the above runs its work
- * guarded: if memory runs out, the work ends there and the result is false. Memory that only local
- * variables point to is then lost, so it is given to its owner before more is asked for. After
- * that, the object may only be freed or closed. The innermost guard catches it; while functions of
- * the host run, there is no guard.
+ * A library must not end the program. An API function that uses the functions above runs its
+ * work under a guard: if memory runs out, the work ends there and the guard reports false.
+ * Memory that only local variables point to is then lost, so code hands it to its owner before
+ * asking for more. After that, the object may only be freed or closed. The innermost guard
+ * applies; while callbacks of the host run, there is no guard.
  */
 struct memory_guard {
     jmp_buf at;

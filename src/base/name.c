@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The character that text begins with and its bytes; 0 if it is not UTF-8 (RFC 3629). */
+/*
+ * The character that text begins with, and its length in bytes; 0 if it is not UTF-8 (RFC
+ * 3629).
+ */
 static size_t decode(const char *text, size_t size, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -29,7 +32,10 @@ static size_t decode(const char *text, size_t size, uint32_t *code)
     return n;
 }
 
-/* Controls, and characters that change how their neighbours are shown (Unicode's Cf). */
+/*
+ * Control characters, and characters that change how their neighbours are shown (Unicode's
+ * Cf).
+ */
 static bool is_control(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x180e ||
@@ -110,7 +116,10 @@ void out_line(struct out *out, const char *format, ...)
     out_char(out, '\n');
 }
 
-/* What a spreadsheet would take for a formula; a number is none, nor an offset like +0x38. */
+/*
+ * Whether a spreadsheet would take text for a formula. Numbers are not formulas, nor are
+ * offsets like +0x38.
+ */
 static bool is_formula(const char *text)
 {
     char first = *text;
@@ -125,7 +134,7 @@ static bool is_formula(const char *text)
 
 void out_name_csv(struct out *out, const char *text)
 {
-    const char *mark = is_formula(text) ? "'" : ""; /* as spreadsheets mark text */
+    const char *mark = is_formula(text) ? "'" : ""; /* marks the field as text in spreadsheets */
     if (!strpbrk(text, ",\"")) {
         out_text(out, mark);
         out_name(out, text);
@@ -145,7 +154,7 @@ void out_name_csv(struct out *out, const char *text)
     out_char(out, '"');
 }
 
-/* \uNNNN; a character beyond 16 bits takes two. */
+/* \\uNNNN; a character beyond 16 bits takes two. */
 static void escape_json(struct out *out, uint32_t code)
 {
     if (code > 0xffff) {

@@ -1,10 +1,10 @@
 /*
- * Names from files (symbols, commands, paths, messages) on their way out. They may hold any
- * byte: each of these functions writes text that is valid UTF-8 and does nothing to a terminal.
+ * Output of names from files (symbols, commands, paths, messages). They may hold any byte: each
+ * of these functions writes text that is valid UTF-8 and cannot affect a terminal.
  *
- * Text and CSV show a byte that is not UTF-8 as \x and two digits, and likewise each byte of a
- * character that would move the cursor, end a line or turn the direction of writing. JSON has
- * escapes of its own for such characters; there only bytes that are not UTF-8 become \xNN.
+ * Text and CSV show a byte that is not UTF-8 as \\x and two digits, and likewise each byte of a
+ * character that would move the cursor, end a line or change the direction of writing. JSON has
+ * its own escapes for such characters; there only bytes that are not UTF-8 become \\xNN.
  */
 #ifndef BASE_NAME_H
 #define BASE_NAME_H
@@ -12,12 +12,15 @@
 #include "base/out.h"
 
 enum name_part {
-    NAME_PLAIN,   /* may go out as it is */
-    NAME_CONTROL, /* one character that may not */
+    NAME_PLAIN,   /* safe to output as it is */
+    NAME_CONTROL, /* one character that must be escaped */
     NAME_BROKEN   /* a byte that is not UTF-8 */
 };
 
-/* The kind of what text begins with, and how many bytes it takes; size is not 0. */
+/*
+ * Classifies the beginning of text and returns how many bytes that part takes; size is not
+ * 0.
+ */
 size_t name_part(const char *text, size_t size, enum name_part *part);
 
 void out_name_bytes(struct out *out, const char *text, size_t size);
@@ -25,14 +28,17 @@ static inline void out_name(struct out *out, const char *text)
 {
     out_name_bytes(out, text, strlen(text));
 }
-/* A whole line of text with names in it. */
+/* A line of text that may contain names. */
 void out_line(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
- * A field of CSV, in quotes if it needs them. What a spreadsheet would take for a formula (it
- * begins with =, @, + or -, and is no number) gets a ' before it.
+ * A field of CSV, in quotes if it needs them. Text that a spreadsheet would take for a formula
+ * (it begins with =, @, + or - and is not a number) gets a leading '.
  */
 void out_name_csv(struct out *out, const char *text);
-/* For formats that count bytes: the text as it is, but bytes that are not UTF-8 become \xNN. */
+/*
+ * For formats that store lengths in bytes: the text unchanged, except that bytes that are
+ * not UTF-8 become \\xNN.
+ */
 void out_name_utf8(struct out *out, const char *text);
 /* With quotes. */
 void out_name_json(struct out *out, const char *text);

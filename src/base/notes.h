@@ -1,4 +1,4 @@
-/* Notes of ELF files, which nobody has checked. */
+/* Notes of ELF files, read with bounds checks: files may be damaged. */
 #ifndef BASE_NOTES_H
 #define BASE_NOTES_H
 
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The GNU build-id among little-endian notes; its size, 0: none. */
+/* Copies the GNU build-id from little-endian notes; returns its size, 0 if there is none. */
 static inline uint8_t notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20])
 {
     enum { GNU_BUILD_ID = 3 };

@@ -1,4 +1,4 @@
-/* For functions that sort. */
+/* Helper for comparison functions. */
 #ifndef BASE_ORDER_H
 #define BASE_ORDER_H
 

@@ -11,13 +11,13 @@
 
 enum { FILE_BUFFER = 256 * 1024 };
 
-static char nowhere[OUT_ROOM]; /* for text that has no memory: nobody reads it */
+static char nowhere[OUT_ROOM]; /* scratch space once memory has run out: written, never read */
 
 void out_init(struct out *out, int fd)
 {
     *out = (struct out){.fd = fd};
 #ifdef F_SETPIPE_SZ
-    if (fd >= 0) /* room for several buffers, so that we do not wait for the reader */
+    if (fd >= 0) /* room for several buffers, so that spex need not wait for the reader */
         fcntl(fd, F_SETPIPE_SZ, 4 * FILE_BUFFER);
 #endif
     out_grow(out, OUT_ROOM);

@@ -17,13 +17,13 @@ struct out {
     int error; /* errno of the first failed write, or ENOMEM */
 };
 
-enum { OUT_ROOM = 4096 }; /* room that out_room guarantees at most per call */
+enum { OUT_ROOM = 4096 }; /* the most that one call of out_room can guarantee */
 
 void out_init(struct out *out, int fd);
 /* Flushes; returns 0 or the errno that stuck. Frees the buffer. */
 int out_fini(struct out *out);
 int out_flush(struct out *out);
-/* The same text as out_bytes; much of it goes straight to the file. */
+/* Same text as out_bytes, but large blocks go straight to the file. */
 void out_block(struct out *out, const char *data, size_t size);
 void out_grow(struct out *out, size_t need);
 
@@ -37,7 +37,7 @@ static inline char *out_room(struct out *out, size_t n)
 
 void out_bytes_slow(struct out *out, const void *data, size_t size);
 
-/* Inline: with a constant text it is a few moves. */
+/* Inline: with a constant text it compiles to a few moves. */
 static inline __attribute__((always_inline)) void out_bytes(struct out *out, const void *data,
                                                             size_t size)
 {

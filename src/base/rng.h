@@ -19,7 +19,7 @@ static inline uint64_t rng_next(struct rng *rng)
     return z ^ (z >> 31);
 }
 
-/* Uniform in [0, n); n > 0. The bias of the high product is below 2^-32 for n < 2^32. */
+/* Uniform in [0, n); n > 0. The bias (high half of the product) is below 2^-32 for n < 2^32. */
 static inline uint32_t rng_below(struct rng *rng, uint32_t n)
 {
     return (uint32_t)(((rng_next(rng) >> 32) * n) >> 32);

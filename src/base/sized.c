@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { SIZE_MAX_SANE = 1 << 16 }; /* a larger size is that of memory nobody set */
+enum { SIZE_MAX_SANE = 1 << 16 }; /* a larger size must be uninitialized memory */
 
 static size_t size_of(const void *sized)
 {

@@ -8,9 +8,9 @@ struct stages {
     const struct stages_job *job;
     atomic_uint started;              /* threads */
     atomic_size_t made;               /* items */
-    atomic_size_t passed[STAGES_MAX]; /* items that have passed a stage */
-    bool more;                        /* of stage 0: there are items */
-    atomic_uint asleep;               /* threads; changed with the lock held */
+    atomic_size_t passed[STAGES_MAX]; /* how many items have passed each stage */
+    bool more;                        /* stage 0 may have more items */
+    atomic_uint asleep;               /* number of threads; changed with the lock held */
     pthread_mutex_t lock;
     pthread_cond_t change;
 };
@@ -24,7 +24,7 @@ static inline void relax(void)
 #endif
 }
 
-/* Usually the turn comes soon, and going to sleep and waking up would take longer. */
+/* Spin first: the turn usually comes before a thread could go to sleep and wake up. */
 static void wait_for_turn(struct stages *s, unsigned stage, size_t item)
 {
     enum { SOON = 2000 };
@@ -41,7 +41,10 @@ static void wait_for_turn(struct stages *s, unsigned stage, size_t item)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Either the sleeper sees that its turn has come, or this sees that there is a sleeper. */
+/*
+ * Either the sleeper sees that its turn has come, or this thread sees that there is a
+ * sleeper.
+ */
 static void pass(struct stages *s, unsigned stage, size_t item)
 {
     atomic_store(&s->passed[stage], item + 1);

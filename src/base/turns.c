@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AHEAD = 4 }; /* items for each thread */
+enum { AHEAD = 4 }; /* items per thread */
 
 struct worker {
     struct turns *turns;
@@ -33,7 +33,10 @@ static void *item_of(const struct turns *t, size_t index)
     return t->items + index % t->count * t->size;
 }
 
-/* Puts what is done and next in order, unless another thread does. The lock is held. */
+/*
+ * Puts the finished items that are next in order, unless another thread is doing so. The
+ * lock is held.
+ */
 static void put_done(struct turns *t)
 {
     if (t->putting)

@@ -1,6 +1,6 @@
 /*
- * Growing arrays: VEC(type) name = {0}; items, count and capacity are there to read. Functions
- * that grow one return NULL or false when memory is out; the array is then as it was.
+ * Growing arrays: VEC(type) name = {0}; items, count and capacity may be read. Functions that
+ * grow one return NULL or false when memory runs out; the array is then unchanged.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
@@ -16,8 +16,8 @@
     }
 
 /*
- * Makes room for `need` items of `size` bytes. An array that must grow grows by half or more,
- * but to no more than `most` items. items: the address of the pointer.
+ * Makes room for `need` items of `size` bytes. Grows by half or more, but to no more than
+ * `most` items. items: the address of the array pointer.
  */
 bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size_t size);
 
@@ -26,7 +26,7 @@ static inline bool vec_grow(void *items, size_t *capacity, size_t need, size_t s
     return vec_grow_most(items, capacity, need, (size_t)-1, size);
 }
 
-/* Room for n items in all. */
+/* Makes room for n items in all. */
 #define vec_reserve(vec, n) vec_grow(&(vec)->items, &(vec)->capacity, n, sizeof *(vec)->items)
 
 /* One more item, not cleared. */
@@ -35,7 +35,7 @@ static inline bool vec_grow(void *items, size_t *capacity, size_t need, size_t s
          ? &(vec)->items[(vec)->count++]                                                           \
          : NULL)
 
-/* Empty again, and without memory. */
+/* Frees the items and empties the array. */
 #define vec_free(vec)                                                                              \
     (free((vec)->items), (vec)->items = NULL, (void)((vec)->count = (vec)->capacity = 0))
 

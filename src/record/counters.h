@@ -1,4 +1,4 @@
-/* The four counters of a record at once. One that is absent is 0. */
+/* All four counters of a record at once. One that is absent is 0. */
 #ifndef RECORD_COUNTERS_H
 #define RECORD_COUNTERS_H
 
@@ -19,15 +19,14 @@ static inline uint64_t counters_of(const struct spex_record *r)
     return counters;
 }
 
-/*
- * Quickly sets aside most records, which have no saturated counter, from those that may have one.
- */
+/* Constants of a quick test that rules out most records, which have no saturated counter. */
 struct counters_end {
     uint64_t add, bits;
 };
 
 /*
- * most is 0xfff or 0xffff: a counter of at least 0xfff, or at least 0x8000, has one of these bits.
+ * most is 0xfff or 0xffff: a counter of at least 0xfff, or at least 0x8000, has one of these
+ * bits set.
  */
 static inline struct counters_end counters_end(unsigned most)
 {

@@ -1,4 +1,4 @@
-/* Damage to a stream, as transport and rings do it, with what is left of its records. */
+/* Damage to a stream as transport and ring buffers cause it, and the records that survive. */
 #include <spex/generate.h>
 
 #include "base/rng.h"
@@ -43,7 +43,7 @@ static void turn(void *items, size_t count, size_t size, size_t at)
     reverse(items, count, size);
 }
 
-/* As when a ring buffer is read from its write position, in the middle of records[first]. */
+/* Like reading a ring buffer from its write position, in the middle of records[first]. */
 static size_t rotate(uint8_t *data, size_t size, struct spex_record *records, size_t count,
                      size_t first, size_t at)
 {

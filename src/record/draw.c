@@ -1,7 +1,7 @@
 /*
- * One record of the generator: an operation that the feature set has, then what a PE would record
- * for it (D17.6). No expression draws twice: the order of evaluation, and with it the bytes, would
- * be the compiler's choice.
+ * Draws one record for the generator: an operation that the feature set has, then what a PE
+ * would record for it (D17.6). No expression draws twice: the compiler could choose the order
+ * of evaluation, and with it the bytes.
  */
 #include "draw.h"
 
@@ -12,10 +12,10 @@
 #include <assert.h>
 #include <string.h>
 
-/* Which feature sets have an operation type (D18.2.7). */
+/* Which feature sets an operation type needs (D18.2.7). */
 enum need { ALWAYS, FPF, V1P1, SVE, SPE_SME, VECTORS, TAGS, NV2, MOPS, GCS };
 
-/* Operation types: fixed bits, bits that vary, who has them, for which kinds, how often. */
+/* Operation types: fixed bits, bits that vary, features needed, kinds, weight. */
 #define MEMORY (SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE)
 #define OP_ROW(subclass) WIRE_CLASS_##subclass, WIRE_OP_##subclass, 0xff & ~WIRE_FIXED_OP_##subclass
 static const struct row {
@@ -77,7 +77,7 @@ void draw_choose(struct draw_state *s, const struct arch_features *f, unsigned o
 
 /* ---- operation type ---- */
 
-/* Calls, returns and exception returns as programs have them. */
+/* Calls, returns and exception returns in the proportions of real programs. */
 static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
 {
     static const struct {
@@ -136,7 +136,7 @@ static void draw_op(const struct spex_generator *g, struct draw_state *s, struct
 
 /* ---- values ---- */
 
-/* Short mostly, with a long tail; sometimes saturated. */
+/* Mostly short, with a long tail; sometimes saturated. */
 static uint16_t draw_latency(struct draft *d, unsigned typical)
 {
     unsigned limit = d->f->CountSize == 2 ? 0xfff : 0xffff;
@@ -148,7 +148,7 @@ static uint16_t draw_latency(struct draft *d, unsigned typical)
     return (uint16_t)(value < limit ? value : limit);
 }
 
-/* NS, EL, NSE in [63:60] for a Security state and Exception level the PE has. */
+/* NS, EL, NSE in [63:60] of a Security state and Exception level that the PE has. */
 static uint64_t draw_context(struct draft *d, bool el1)
 {
     const struct arch_features *f = d->f;
@@ -214,7 +214,7 @@ static uint64_t draw_access_events(struct draft *d)
 
 /* ---- packets ---- */
 
-/* Add a packet if it fits. Sometimes with an extended header, which any INDEX may have. */
+/* Adds a packet if it fits. Sometimes with an extended header, which any INDEX may have. */
 static bool add(struct draft *d, enum spex_packet_type type, unsigned index, unsigned size,
                 uint64_t payload)
 {
@@ -292,12 +292,10 @@ static void add_events(struct draft *d, uint64_t events, enum spex_layout layout
     r->present |= SPEX_HAS_EVENTS;
 }
 
-/*
- * What happened to the operation: most are executed; records of the others may leave out anything.
- */
+/* What happened to the operation: most are executed; records of the others may lack anything. */
 struct fate {
     uint64_t events;
-    unsigned keep; /* percent of packets that an executed operation must have */
+    unsigned keep; /* percent of packets kept; an executed operation keeps all */
 };
 
 static struct fate draw_fate(struct rng *rng, bool branch)
@@ -312,8 +310,8 @@ static struct fate draw_fate(struct rng *rng, bool branch)
 
 /*
  * The access of an operation (D17.6.4, RMYPFF, RNHSYR): whether it was made, and whether its
- * address is output. A copy may be of nothing, an element Inactive, a transformed access without
- * address.
+ * address is recorded. A copy may have length 0, an element may be Inactive, a transformed
+ * access may lack its address.
  */
 struct access {
     bool made, address;
@@ -329,7 +327,7 @@ static struct access draw_access(struct draft *d, const struct spex_op_type *t, 
     case SPEX_SUB_LDST_NV2:
         return (struct access){true, !odd};
     case SPEX_SUB_LDST_SVE_SME:
-        if (events & BIT(SPEX_EV_EMPTY_PRED)) /* the address of the lowest element, at most */
+        if (events & BIT(SPEX_EV_EMPTY_PRED)) /* at most the address of the lowest element */
             return (struct access){false, odd && !t->sg};
         return (struct access){true, !(events & BIT(SPEX_EV_PARTIAL_PRED)) || !odd};
     default:
@@ -370,7 +368,10 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
         draw_source(d, t, fate);
 }
 
-/* What happened to an operation of type t, but for its access; taken: it is a branch that was. */
+/*
+ * Draws the events of an operation of type t, except those of its access. taken: it is a
+ * taken branch.
+ */
 static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool taken)
 {
     struct rng *rng = d->rng;
@@ -420,7 +421,7 @@ static void draw_optional(const struct spex_generator *g, struct draft *d, uint6
     }
 }
 
-/* Everything of D17.6 for one operation. Required packets go first: they always fit. */
+/* Draws all of D17.6 for one operation. Required packets go first: they always fit. */
 void draw_record(const struct spex_generator *g, struct draw_state *s, struct draft *d)
 {
     const struct arch_features *f = d->f;
@@ -443,7 +444,7 @@ void draw_record(const struct spex_generator *g, struct draw_state *s, struct dr
     bool access = memory || prefetch || t.gcs;
     uint64_t events = fate.events | draw_events(d, &t, taken);
     if (g->options.layout == SPEX_LAYOUT_N1)
-        events &= 0xffff; /* its records have no more */
+        events &= 0xffff; /* N1 records have 16 event bits */
     struct access made = access ? draw_access(d, &t, events) : (struct access){false, false};
     if (made.made)
         events |= draw_access_events(d);

@@ -22,8 +22,8 @@ struct draft {
     struct spex_record *record;
     struct spex_packet packets[DRAW_PACKETS];
     unsigned count;
-    size_t room; /* bytes left below MaxSize, closing packet taken off */
-    bool rich;   /* extended headers and IMPLEMENTATION DEFINED packets allowed */
+    size_t room; /* bytes left below MaxSize, closing packet deducted */
+    bool rich;   /* may use extended headers and IMPLEMENTATION DEFINED packets */
 };
 
 static inline bool chance(struct rng *rng, uint32_t percent)
@@ -31,7 +31,7 @@ static inline bool chance(struct rng *rng, uint32_t percent)
     return rng_chance(rng, percent, 100);
 }
 
-/* The operations to draw from; s was zero but for its random numbers. */
+/* Selects the operations to draw from; s was zero except for its random numbers. */
 void draw_choose(struct draw_state *s, const struct arch_features *f, unsigned ops);
 void draw_record(const struct spex_generator *g, struct draw_state *s, struct draft *d);
 

@@ -1,4 +1,4 @@
-/* A record -> bytes in a layout: the one emitter, for spex_record_encode and for the unit. */
+/* A record -> bytes in a layout: the only emitter, for spex_record_encode and for the unit. */
 #ifndef RECORD_EMIT_H
 #define RECORD_EMIT_H
 
@@ -11,12 +11,11 @@ struct record_extra {
     uint64_t address;
 };
 
-enum { RECORD_EMIT_ROOM = 192 }; /* the most that record_emit may write */
+enum { RECORD_EMIT_ROOM = 192 }; /* upper bound of what record_emit writes */
 
 /*
- * Writes the packets of *record, all of which must fit the layout, with the sizes that the record
- * asks for. Returns the bytes written; up to eight bytes after them may be overwritten. extra may
- * be NULL.
+ * Writes the packets of *record, all of which must fit the layout, in the sizes that the record
+ * asks for. Returns the bytes written; up to eight more may be overwritten. extra may be NULL.
  */
 size_t record_emit(const struct spex_record *record, enum spex_layout layout,
                    const struct record_extra *extra, uint8_t *out);

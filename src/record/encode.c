@@ -6,7 +6,7 @@
 
 /* ---- the emitter: straight code from the rows, since it is the path of every sample ---- */
 
-/* Always writes eight bytes of payload: what follows overwrites the surplus. */
+/* Always writes eight bytes of payload: the next packet overwrites the surplus. */
 static inline uint8_t *put(uint8_t *p, unsigned header, uint64_t payload, size_t size)
 {
     *p = (uint8_t)header;
@@ -14,7 +14,7 @@ static inline uint8_t *put(uint8_t *p, unsigned header, uint64_t payload, size_t
     return p + 1 + size;
 }
 
-/* Which header a slot has in this record, and how many bytes of payload; slot is a constant. */
+/* The header of a slot in this record, and its payload size; slot is a constant. */
 static inline unsigned header_of(const struct spex_record *r, enum slot slot)
 {
     switch (slot) {
@@ -132,7 +132,7 @@ static inline uint8_t *pad(uint8_t *p, size_t size)
 
 static size_t emit_n1(const struct spex_record *r, uint8_t *out)
 {
-    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    const unsigned present = r->present; /* a copy: the compiler must assume that out overlaps *r */
     uint8_t *p;
 #define LAYOUT_N1
 #include "record/layouts.def"
@@ -141,7 +141,7 @@ static size_t emit_n1(const struct spex_record *r, uint8_t *out)
 
 static size_t emit_hisi(const struct spex_record *r, const struct record_extra *extra, uint8_t *out)
 {
-    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    const unsigned present = r->present; /* a copy: the compiler must assume that out overlaps *r */
     uint8_t *p = out;
 #define LAYOUT_HISI
 #include "record/layouts.def"
@@ -151,7 +151,7 @@ static size_t emit_hisi(const struct spex_record *r, const struct record_extra *
 static size_t emit_compact(const struct spex_record *r, const struct record_extra *extra,
                            uint8_t *out)
 {
-    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    const unsigned present = r->present; /* a copy: the compiler must assume that out overlaps *r */
     uint8_t *p = out;
 #define LAYOUT_COMPACT
 #include "record/layouts.def"
@@ -178,14 +178,14 @@ bool record_fits(enum spex_layout layout, unsigned present, unsigned events_size
            (!(present & SPEX_HAS_DATA_SOURCE) || data_source_size == 1);
 }
 
-/* ---- for callers that may ask for anything ---- */
+/* ---- checked encoding, for arbitrary callers ---- */
 
 static bool size_is(uint64_t payload, unsigned size, unsigned allowed)
 {
     return size <= 8 && (allowed >> size & 1) && (size == 8 || payload >> (8 * size) == 0);
 }
 
-/* The size asked for, or the smallest that holds the payload, but no smaller than least. */
+/* The size asked for, or the smallest that holds the payload, but at least `least`. */
 static uint8_t sized(uint64_t payload, unsigned asked, unsigned least)
 {
     unsigned size = payload >> 32 ? 8 : payload >> 16 ? 4 : payload >> 8 ? 2 : 1;

@@ -1,7 +1,7 @@
-/* Where a record begins in the middle of a stream: a guess, for readers that share the work. */
+/* Guesses where a record begins in the middle of a stream, for readers that share the work. */
 #include "record/run.h"
 
-/* Runs through the record at *start, after padding; false unless it is certainly good. */
+/* Reads the record at *start, after padding; false unless it is certainly good. */
 static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct run *run,
                          struct spex_record *record)
 {
@@ -12,7 +12,7 @@ static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct
 }
 
 /*
- * Packets read from a wrong place soon fall into step with the right ones. So this begins some
+ * Packets read from a wrong offset soon fall into step with the right ones. So this begins some
  * way before, at what looks like a whole record. That first one may be wrong, but those after
  * it hardly ever are.
  */
@@ -20,7 +20,7 @@ bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start)
 {
     enum { SURE = 3, BACK = 1024, FAR = 4 * SPEX_RECORD_MAX };
-    to = to < size ? to : size; /* at the end no record begins */
+    to = to < size ? to : size; /* no record begins at the end */
     size_t first = from > BACK ? from - BACK : 0, last = to;
     if (last > first && last - first > FAR)
         last = first + FAR;

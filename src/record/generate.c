@@ -1,6 +1,6 @@
 /*
- * The generator: has a record drawn (draw.c), then finds a place for each packet. It does not share
- * code with the checker, so that each tests the other.
+ * The generator: draws a record (draw.c), then finds a place for each packet. It shares no code
+ * with the checker, so that each tests the other.
  */
 #include "draw.h"
 
@@ -104,7 +104,7 @@ static unsigned example_order(const struct spex_packet *p)
 
 static void arrange(struct draft *d)
 {
-    bool shuffle = chance(d->rng, 12); /* any order is allowed before the closing packet */
+    bool shuffle = chance(d->rng, 12); /* packets before the closing one may come in any order */
     for (unsigned i = 1; i < d->count; i++) {
         struct spex_packet p = d->packets[i];
         unsigned j = i;
@@ -163,7 +163,7 @@ size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_r
         assert(status == SPEX_OK);
         (void)status;
     }
-    size_t lead = 0; /* a fixed layout leaves the place of the PC empty, too */
+    size_t lead = 0; /* in a fixed layout the PC's place may be padding, too */
     while (!out[lead])
         lead++;
     record->offset = g->offset + lead;

@@ -1,4 +1,4 @@
-/* A generator by value, for the modules of this tree; see <spex/generate.h>. */
+/* The generator as a plain struct, for other modules of spex; see <spex/generate.h>. */
 #ifndef RECORD_GENERATOR_H
 #define RECORD_GENERATOR_H
 

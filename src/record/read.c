@@ -94,7 +94,7 @@ void spex_reader_free(struct spex_reader *reader)
 
 size_t spex_reader_rest(const struct spex_reader *reader)
 {
-    /* A record may be found in the closing packet of the last good one, but no earlier. */
+    /* A record may begin inside the closing packet of the last good one, but no earlier. */
     size_t from = reader->position > RESYNC_WINDOW ? reader->position - RESYNC_WINDOW : 0;
     from = reader->good.floor > from ? reader->good.floor : from;
     assert(reader->good.floor <= reader->position);
@@ -112,7 +112,7 @@ void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t si
     size_t from = reader->size - spex_reader_rest(reader);
     if (!reader->last && offset == reader->base + from) {
         reader->position -= from;
-        reader->good.floor = 0; /* it is not after from */
+        reader->good.floor = 0; /* which is not after from */
     } else {
         reader->position = 0;
         reader->good = (struct reader_good){.close = offset, .first = -1};
@@ -126,7 +126,10 @@ void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t si
 
 /* ---- reading ---- */
 
-/* The last record that was certainly good is [start, end), closed from close on. */
+/*
+ * Remembers the last record that was certainly good: [start, end), with its closing packet
+ * at close.
+ */
 static void remember(struct spex_reader *reader, size_t start, size_t close, size_t end)
 {
     reader->good.first = reader->data[start];
@@ -134,7 +137,7 @@ static void remember(struct spex_reader *reader, size_t start, size_t close, siz
     reader->good.floor = end - close > 1 ? close + 1 : end;
 }
 
-/* The rules of docs/format.md. */
+/* Implements the rules of docs/format.md. */
 enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage)
 {
@@ -145,7 +148,7 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
         reader->position = start;
         return SPEX_END;
     }
-    /* Bytes further on do not matter for what this record is. */
+    /* Later bytes cannot change what this record is. */
     size_t size = reader->size - start > READER_VIEW ? start + READER_VIEW : reader->size;
     /* Filled in place; restored if there is no record. */
     const struct spex_record before = *record;
@@ -153,7 +156,7 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
     enum outcome outcome = run_packets(reader->data, size, start, record, &run);
     bool clean = outcome == RUN_CLOSED && run.close > start && !run_is_odd(&run, record);
     if (!clean && !reader->last && reader->size - start < READER_VIEW) {
-        reader->position = start; /* to be judged with what follows */
+        reader->position = start; /* to be judged once more bytes are there */
         *record = before;
         return SPEX_END;
     }
@@ -173,7 +176,10 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
     return SPEX_OK;
 }
 
-/* The fast path that fits: cells of known shapes, or any records, up to the first odd one. */
+/*
+ * Tries the matching fast path: cells of known shapes, or any records, up to the first odd
+ * one.
+ */
 static size_t fast_records(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
     if (!reader->shapes)

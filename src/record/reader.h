@@ -1,4 +1,4 @@
-/* A reader by value, for the modules of this tree; see <spex/record.h>. */
+/* The reader as a plain struct, for other modules of spex; see <spex/record.h>. */
 #ifndef RECORD_READER_H
 #define RECORD_READER_H
 
@@ -6,14 +6,14 @@
 
 #include "record/fast/fast.h"
 
-/* Bytes from a record's beginning that decide what it is, whatever follows them. */
+/* How many bytes from a record's beginning can decide what it is. */
 enum { READER_VIEW = 3 * SPEX_RECORD_MAX };
 
 /* The last record that was certainly good, for resynchronization. */
 struct reader_good {
     uint64_t close; /* stream offset of its closing packet */
-    size_t floor;   /* data before this offset belongs to it */
-    int first;      /* its first header byte, -1: there was none */
+    size_t floor;   /* data before this offset belongs to that record */
+    int first;      /* its first header byte; -1: there was no such record */
 };
 
 struct spex_reader {
@@ -21,9 +21,10 @@ struct spex_reader {
     size_t size, position;
     uint64_t base; /* stream offset of data[0] */
     bool last;     /* nothing follows this data */
-    bool owned;    /* shapes are this reader's own */
+    bool owned;    /* this reader owns its shapes */
     struct reader_good good;
-    struct spex_shapes *shapes; /* NULL: nothing is learnt, every record takes the general way */
+    /* NULL: nothing is learnt, every record is read by the general code */
+    struct spex_shapes *shapes;
     struct fast_cells cells;
     struct fast_stream stream;
 };

@@ -1,7 +1,7 @@
 /*
- * Going on after damage. A record that is whole and has nothing odd is never questioned. For
- * any other one this looks for a whole record that begins somewhere else in the same bytes and
- * ends where this one does.
+ * Resynchronization after damage. A record that is whole and has nothing odd is never
+ * questioned. For any other, this looks for a whole record that begins elsewhere in the same
+ * bytes and ends where this one does.
  */
 #include "record/resync.h"
 
@@ -12,20 +12,19 @@
 
 enum { PC_HEADER = WIRE_ADDRESS | SPEX_ADDRESS_PC };
 #define CHAIN_VALID                                                                                \
-    BIT(31)                 /* packets lead from here to a closing one, no repeat, none reserved   \
-                             */
-#define CHAIN_START BIT(30) /* and they are a whole record */
+    BIT(31) /* packets lead from here to a closing one; none repeated, none reserved */
+#define CHAIN_START BIT(30) /* CHAIN_WHOLE, and they form a whole record */
 
 struct chain {
-    uint32_t slots; /* of the packets from here on, and the flags above */
-    uint16_t end;   /* of the closing packet */
-    uint16_t pc;    /* of the PC packet's last header byte */
+    uint32_t slots; /* slots of the packets from here on, and the flags above */
+    uint16_t end;   /* end of the closing packet */
+    uint16_t pc;    /* last header byte of the PC packet */
     uint8_t length; /* of the packet here */
 };
 
 /*
- * For every byte of data, what a record that began there would be. Worked out from the last
- * byte backwards, one step per byte. Records must end at end_low or after it.
+ * For every byte of data, the record that would begin there. Computed from the last byte
+ * backwards, one step per byte. Records must end at end_low or later.
  */
 static void follow_chains(const uint8_t *data, size_t size, size_t end_low, struct chain *chain)
 {
@@ -59,15 +58,15 @@ static void follow_chains(const uint8_t *data, size_t size, size_t end_low, stru
 /* Where to look for a whole record. */
 struct search {
     size_t low, high; /* bytes to look at */
-    size_t end_low;   /* it must end here or later */
-    size_t limit;     /* it must begin before this */
-    size_t other_pc;  /* its PC packet's last header byte must not be here */
-    int first;        /* it should begin with this header byte; -1: any */
+    size_t end_low;   /* a record must end here or later */
+    size_t limit;     /* a record must begin before this */
+    size_t other_pc;  /* where its PC packet's last header byte must not be */
+    int first;        /* preferred first header byte; -1: any */
 };
 
 /*
- * The latest such record. One that begins with the byte `first` wins; a place inside the first
- * packet of another such record does not count.
+ * Finds the latest such record. One that begins with the byte `first` wins; an offset inside
+ * the first packet of another such record does not count.
  */
 static bool find_whole(const uint8_t *data, struct search s, size_t *found)
 {
@@ -129,17 +128,17 @@ enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
         .end_low = run->next,
         .limit = run->next,
         /*
-         * Unknown packets alone do not justify splitting a whole record: another record needs a PC
-         * of its own.
+         * Unknown packets alone do not justify splitting a whole record: the other record needs
+         * its own PC packet.
          */
         .other_pc =
             outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
         .first = reader->good.first,
     };
     if (outcome == RUN_UNCLOSED) {
-        /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
+        /* A record may end before trailing padding, or within a Timestamp's own zero bytes. */
         size_t end = size;
-        while (!data[end - 1]) /* the record begins with another byte */
+        while (!data[end - 1]) /* no record begins with a zero byte */
             end--;
         search.end_low = end;
         search.limit = search.high = size - end > 8 ? end + 8 : size;
@@ -147,7 +146,7 @@ enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
     size_t found;
     bool better = find_whole(data, search, &found);
     if (!better && outcome == RUN_CLOSED) {
-        /* The closing packet may be bytes of a record that ends later. */
+        /* The closing packet may actually be payload of a record that ends later. */
         struct spex_record ignored = {0};
         struct run after;
         if (run_packets(data, size, run->next, &ignored, &after) == RUN_CLOSED &&

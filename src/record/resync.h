@@ -6,12 +6,13 @@
 
 struct spex_reader;
 
-/* Bytes up to a record's end in which it is looked for. */
+/* How many bytes before a record's end are searched. */
 enum { RESYNC_WINDOW = SPEX_RECORD_MAX + 32 };
 
 /*
- * For a run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not,
- * and it stays as it is; otherwise a status as of spex_reader_next. The data ends at size.
+ * For a run that is odd or has no end: whether its bytes can be read in a better way. SPEX_OK
+ * if not, and the run stays as it is; otherwise a status of spex_reader_next. The data ends at
+ * size.
  */
 enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
                         const struct run *run, enum outcome outcome, struct spex_damage *damage);

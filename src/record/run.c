@@ -1,11 +1,11 @@
-/* Running through the packets of one record: with care, and fast. */
+/* Reads the packets of one record: a careful version, and a fast one. */
 #include "record/run.h"
 
 #include "wire/headers.h"
 
 #include <string.h>
 
-/* ---- with care: near the ends of the data ---- */
+/* ---- the careful version: near the ends of the data ---- */
 
 static void store(struct spex_record *record, const struct spex_packet *packet, enum slot slot)
 {
@@ -70,9 +70,8 @@ static enum outcome run_carefully(const uint8_t *data, size_t size, size_t start
 /* ---- fast ---- */
 
 /*
- * What a header byte says; extended headers borrow the entry of another. The payload is the 8
- * bytes up to its end, shifted right; it goes to the place of its slot, or to one that nobody
- * looks at.
+ * What a header byte means; extended headers use the entry of another byte. The payload is the
+ * 8 bytes up to its end, shifted right; it goes to the place of its slot, or to a dummy.
  */
 struct header {
     uint32_t slots;
@@ -91,7 +90,7 @@ enum { NOWHERE = SLOTS, PLACES };
 static const struct header headers[256] = WIRE_ALL(ENTRY);
 
 /*
- * The header byte that stands for an extended header: its second byte for INDEX below 8, an
+ * The header byte whose entry an extended header uses: its second byte for INDEX below 8, an
  * IMPLEMENTATION DEFINED one from 16 on, else a reserved one of the same size.
  */
 static unsigned extended(unsigned first, unsigned second)
@@ -108,7 +107,10 @@ static unsigned extended(unsigned first, unsigned second)
 enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct spex_record *record,
                          struct run *run)
 {
-    /* Away from both ends of the data and of the longest record no packet can be cut. */
+    /*
+     * This far from both ends of the data and from the longest record, no packet can be cut
+     * off.
+     */
     enum { NEAR = 16 };
     size_t last = size - start > SPEX_RECORD_MAX ? start + SPEX_RECORD_MAX : size;
     if (start < NEAR || last - start < 2 * NEAR)
@@ -119,7 +121,10 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct 
     uint32_t seen = 0, repeated = 0;
     size_t position = start, pc = 0;
     while (position < last) {
-        /* Only the length is needed to get from one header to the next: loads are slow. */
+        /*
+         * The next step needs only the length, so it is computed rather than loaded: loads
+         * are slow.
+         */
         unsigned first = data[position], more = 0;
         if (__builtin_expect(WIRE_IS_EXTENDED(first), 0)) {
             first = extended(first, data[position + 1]);
@@ -139,7 +144,10 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct 
                                 .close = position,
                                 .end = end,
                                 .next = end};
-            /* Word by word: a wider load would wait for the stores above to leave the core. */
+            /*
+             * Word by word: a wider load would have to wait until the stores above have left
+             * the core.
+             */
             const volatile uint64_t *words = place;
 #define SLOT(name, type, index, field, words_)                                                     \
     record->field = (__typeof__(record->field))words[SLOT_##name];

@@ -1,6 +1,6 @@
 /*
- * The part that a packet plays in a record: a slot of slots.def, with a number, a bit of enum
- * spex_has and a field of struct spex_record; or one of a few that have no field.
+ * The role of a packet in a record: a slot of slots.def, with a number, a bit of enum spex_has
+ * and a field of struct spex_record; or one of a few that have no field.
  */
 #ifndef RECORD_SLOTS_H
 #define RECORD_SLOTS_H
@@ -14,7 +14,7 @@ enum slot {
 #include "record/slots.def"
     SLOTS,
     SLOT_OTHER = SLOTS, /* IMPLEMENTATION DEFINED; the bit SPEX_HAS_OTHER */
-    SLOT_RESERVED,      /* reserved header or value: ignored, but reported */
+    SLOT_RESERVED,      /* reserved header or value: ignored, but counted as odd */
     SLOT_END,
     SLOT_PADDING,
 };
@@ -23,17 +23,17 @@ enum slot {
     _Static_assert(SPEX_HAS_##name == 1u << SLOT_##name, "record.h and slots.def");
 #include "record/slots.def"
 
-/* Slots as a set. A reserved packet has SPEX_HAS_OTHER as well. */
+/* Sets of slots. A reserved packet has SPEX_HAS_OTHER as well. */
 enum {
     HAS_RESERVED = 1 << SLOT_RESERVED | SPEX_HAS_OTHER,
     HAS_END = 1 << SLOT_END,
     HAS_CLOSING = SPEX_HAS_TIMESTAMP | HAS_END,
-    /* In every record (D17.6): what a record found by resynchronization must have. */
+    /* What every record has (D17.6), and one found by resynchronization must have. */
     HAS_WHOLE = SPEX_HAS_PC | SPEX_HAS_OP | SPEX_HAS_EVENTS | SPEX_HAS_TOTAL,
 };
 _Static_assert(SPEX_HAS_OTHER == 1u << SLOT_OTHER, "record.h and slots.def");
 
-/* By INDEX or CLASS. Constant if that is. */
+/* By INDEX or CLASS; constant if its argument is. */
 #define SLOT_OF_CONTEXT(i) ((i) < 2 ? SLOT_CONTEXT_EL1 + (i) : SLOT_RESERVED)
 #define SLOT_OF_CLASS(i) ((i) <= SPEX_CLASS_BRANCH ? SLOT_OP : SLOT_RESERVED)
 #define SLOT_OF_IMPDEF(i) ((i) == 6 || (i) == 7 || (i) >= 16 ? SLOT_OTHER : SLOT_RESERVED)
@@ -81,7 +81,7 @@ static inline enum slot slot_of(const struct spex_packet *packet)
     }
 }
 
-/* Bytes of the packet that closes a record with these bits of enum spex_has. */
+/* Length of the closing packet of a record with these bits of enum spex_has. */
 static inline size_t closing_length(unsigned present)
 {
     return present & SPEX_HAS_TIMESTAMP ? WIRE_LENGTH(WIRE_TIMESTAMP) : WIRE_LENGTH(WIRE_END);

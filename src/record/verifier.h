@@ -1,4 +1,4 @@
-/* A verifier by value, for the modules of this tree; see <spex/verify.h>. */
+/* The verifier as a plain struct, for other modules of spex; see <spex/verify.h>. */
 #ifndef RECORD_VERIFIER_H
 #define RECORD_VERIFIER_H
 
@@ -11,7 +11,7 @@ struct spex_verifier {
     uint64_t opaque[1536];
 };
 
-/* features NULL: nothing is known. */
+/* features NULL: unknown. */
 void verifier_init(struct spex_verifier *verifier, const struct arch_features *features);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The stream checker. One pass over the packets: each packet is checked by its
- * header, each record when it closes. What a feature set forbids is in masks and
- * tables (verify_tables.c), so that checking is a few ANDs per record.
+ * The stream checker. One pass over the packets: each packet is checked by its header, each
+ * record when it closes. Masks and tables (verify_tables.c) hold what a feature set forbids, so
+ * that a record costs a few ANDs.
  */
 #include "verifier.h"
 #include "verify_tables.h"
@@ -22,7 +22,7 @@ static const char *const slot_names[SLOTS] = {
 #include "record/slots.def"
 };
 
-/* By header byte; an Operation Type packet of any CLASS is one. */
+/* By header byte; an Operation Type packet of any CLASS is one slot. */
 #define ENTRY(h) WIRE_IS(h, OPERATION_TYPE) ? SLOT_OP : SLOT_OF_HEADER(h)
 static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 
@@ -37,7 +37,7 @@ struct state {
     const uint8_t *data;
     size_t size, position;
     uint64_t base;
-    uint64_t begin, end; /* the record before; where the stream began if there is none */
+    uint64_t begin, end; /* of the previous record; the start of the stream if there is none */
     bool last, done;
     uint64_t until; /* no record that begins at or after this offset is read */
     bool stopped;   /* because of that */
@@ -167,7 +167,7 @@ void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_
                            const uint8_t *data, size_t size, uint64_t base, bool last)
 {
     struct state *s = state_of(verifier);
-    s->last = true; /* whatever came before: start afresh */
+    s->last = true; /* whatever came before, start afresh */
     spex_verifier_feed(verifier, data, size, base, last);
     s->begin = place.begin;
     s->end = place.end;
@@ -182,9 +182,9 @@ size_t spex_verifier_rest(const struct spex_verifier *verifier)
 /* ---- checking ---- */
 
 /*
- * Queues a violation. Its words are text, which is a format for value or for the payload of
- * the slot; without both, value is the slot that should have been filled. The queue is emptied
- * before more is read, and one step adds each check at most once.
+ * Queues a violation. text is a format for value or for the payload of the slot; if there is
+ * neither, value is the slot that should have been filled. The queue is emptied before more is
+ * read, and one step adds each check at most once.
  */
 static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, unsigned slot,
                   uint64_t value, const char *text)
@@ -225,8 +225,8 @@ static void check_address(struct spex_verifier *v, unsigned slot)
 }
 
 /*
- * The address spaces that an operation of this Security state (NSE:NS) cannot reach: a bit per
- * NSE:NS of the PA.
+ * Whether an operation in this Security state (NSE:NS) cannot reach the address space of the PA
+ * (a bit per NSE:NS).
  */
 static bool foreign(uint64_t pc, uint64_t pa)
 {
@@ -250,21 +250,24 @@ static uint64_t counter_facts(const struct state *s)
     return facts;
 }
 
-/* The record is closed: everything that needs it as a whole. */
+/* Checks a closed record: everything that needs it as a whole. */
 static void check_record(struct spex_verifier *v, uint64_t end)
 {
     struct state *s = state_of(v);
     uint64_t facts = s->present;
     if (facts & HAS(EVENTS)) {
         uint64_t e = s->payload[EVENTS];
-        /* A condition that raised no exception may leave nothing else, not even E[0] (D17.6.10). */
+        /*
+         * A failed condition that raised no exception may leave nothing else, not even E[0]
+         * (D17.6.10).
+         */
         bool bare = !(facts & ~(HAS(PC) | HAS(EVENTS) | HAS(TIMESTAMP)));
         facts |= (e & 3) == 2 ? (bare ? 0 : EXECUTED) : (e & 3) == 3 ? EXCEPTION : 0;
         facts |= bits_get(e, 7, 6) << 18;
         facts |= bits_get(e, 18, 17) << 20;
         facts |= bits_get(e, 24, 24) << 31;
         facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;
-        uint64_t alone = e & ~(e << 1); /* without the event below */
+        uint64_t alone = e & ~(e << 1); /* events whose access event below is missing */
         facts |= (alone & s->tables.misses ? MISS_ALONE : 0) | (alone & BIT(5) ? WALK_ALONE : 0);
         if (e & s->tables.events_zero) {
             for (size_t i = 0; i < VERIFY_EVENTS; i++)
@@ -330,7 +333,7 @@ static void close_record(struct spex_verifier *v, uint64_t at, uint64_t end)
 }
 
 /*
- * A multiple of the alignment lies between the record before and offset to. Padding
+ * Whether a multiple of the alignment lies between the previous record and offset to. Padding
  * may stand before, inside or after a record's packets, so no more can be asked.
  */
 static bool boundary(const struct state *s, uint64_t to)
@@ -390,7 +393,7 @@ static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet
     }
 }
 
-/* The end of the piece: what is cut there, if nothing follows. */
+/* Handles the end of the piece: what is cut off there if nothing follows. */
 static void finish(struct spex_verifier *v)
 {
     struct state *s = state_of(v);

@@ -1,4 +1,4 @@
-/* The rules of the checker, and what of them a feature set makes: masks and tables. */
+/* The rules of the checker, and the masks and tables that a feature set turns them into. */
 #include "verify_tables.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ const struct spex_rule verify_rules[RULES] = {
 #include "record/rules.def"
 };
 
-/* Which of these apply is decided in init. */
+/* verify_tables_init decides which of these apply. */
 static const struct check checks[] = {
     {0, HAS(EVENTS), EVENTS_MISSING, RECORD},
     {0, HAS(TIMESTAMP), TIMESTAMP_MISSING, RECORD},
@@ -67,7 +67,7 @@ static const struct check checks[] = {
 enum { CHECKS = sizeof checks / sizeof checks[0] };
 static_assert(CHECKS <= (int)VERIFY_CHECKS, "all may be active");
 
-/* What instructions there are: CALL and RETURN as CR says. */
+/* Which branch instructions exist: CALL and RETURN as CR says. */
 static enum rule branch_rule(const struct spex_op_type *t)
 {
     enum { CALL = 1, RETURN = 2, NEITHER = 3 };
@@ -124,10 +124,10 @@ static enum rule op_rule(const struct arch_features *f, bool known, const struct
 }
 
 /*
- * What follows from the operation type. Accesses that may not happen at all (inactive
+ * Facts that follow from the operation type. Accesses that may not happen at all (inactive
  * elements, empty copies, failed Store-Exclusives) need no address or translation: D17.6.4,
- * RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may be a direct branch
- * that is not taken, so a plain direct branch needs no target.
+ * RMYPFF, RNHSYR; an NV2 access may lack its address, D17.6.4.2. An ISB may be recorded as a
+ * direct branch that is not taken, so a plain direct branch needs no target.
  */
 static uint64_t op_facts(const struct arch_features *f, bool known, const struct spex_op_type *t)
 {
@@ -145,7 +145,7 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
                                        : 0) |
                (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
                (t->cond || call ? SAME_CONTEXT : 0);
-    case SPEX_SUB_OTHER: /* plain ones may be prefetches, cache maintenance, address translation */
+    case SPEX_SUB_OTHER: /* may be prefetches, cache maintenance, address translation */
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0) |
                (t->cond || t->ase ? NO_PREDICATE : 0) |
                (t->cond || t->ase || t->fp ? NO_ACCESS : 0);
@@ -153,13 +153,14 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return KNOWN | NO_BRANCH | (t->fp ? NO_ACCESS : 0);
     case SPEX_SUB_SME:
         return KNOWN | NO_BRANCH | NO_ACCESS;
-    /* Before they had a subclass: SVE as SIMD&FP, SME and copies as either. */
+    /* Types of the time before their own subclass: SVE as SIMD&FP, SME and copies as either. */
     case SPEX_SUB_LDST_SIMD_FP:
         if (!known || (f->version < 2 && (f->SVE || f->SME)))
             return memory | (t->store ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_GP: {
-        bool status = f->version < 2 && f->LS64; /* ST64BV may say where its result came from */
+        /* ST64BV may have a data source for its status result */
+        bool status = f->version < 2 && f->LS64;
         if ((f->version < 2 && f->SME) || (f->version < 4 && f->MOPS))
             return memory | (t->store && !f->MOPS && !status ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | (t->store && status ? 0 : load);
@@ -177,13 +178,13 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
                                    : (vectors || copies ? 0 : NEEDS_SOURCE);
         return memory | source | (vectors ? 0 : access | NO_PREDICATE);
     }
-    case SPEX_SUB_LDST_NV2: /* the address may be missing, but something was read */
+    case SPEX_SUB_LDST_NV2: /* the address may be missing, but memory was read */
         return memory | NO_PREDICATE | TRANSFORMED | load;
     case SPEX_SUB_LDST_MEMSET:
         return memory | NO_PREDICATE | NO_SOURCE;
     case SPEX_SUB_LDST_MEMCPY:
         return memory | NO_PREDICATE | (t->store ? NO_SOURCE : 0);
-    case SPEX_SUB_LDST_SVE_SME: { /* loads say whether they are predicated from SPEv1p2 on */
+    case SPEX_SUB_LDST_SVE_SME: { /* from SPEv1p2 on, loads say whether they are predicated */
         bool unpredicated = !t->pred && (t->store || (known && f->version >= 3));
         return memory | (t->store ? NO_SOURCE : 0) | (unpredicated ? NO_PREDICATE : 0) |
                (t->store || unpredicated ? SVE_ACCESS : SVE_LOAD);

@@ -38,8 +38,8 @@ enum {
 
 /* clang-format off */
 /*
- * What is known of a record: bits below SLOTS say which packets it has, the rest
- * is derived from their payloads. The checks below are masks over these bits.
+ * Facts about a record: bits below SLOTS say which packets it has, the others derive from their
+ * payloads. The checks below are masks over these bits.
  */
 #define HAS(slot)    BIT(slot)
 #define EXECUTED     BIT(16) /* E[1], not E[0], not bare: D17.6 says what must be there */
@@ -55,10 +55,10 @@ enum {
 #define PC_SECURE    BIT(26)
 #define MOVED        BIT(27) /* target in another Exception level or Security state */
 #define FOREIGN      BIT(28) /* PA in a space that the Security state cannot reach */
-#define MISS_ALONE   BIT(29) /* E[3] without E[2] and the like */
+#define MISS_ALONE   BIT(29) /* a miss event such as E[3] without its access event E[2] */
 #define WALK_ALONE   BIT(30) /* E[5] without E[4] */
 #define STREAMING    BIT(31) /* E[24] */
-/* Of the operation type; none is set for a reserved one. */
+/* Facts of the operation type; none is set for a reserved one. */
 #define KNOWN             BIT(32)
 #define BRANCH            BIT(33)
 #define NO_BRANCH         BIT(34)
@@ -74,21 +74,21 @@ enum {
 #define NO_PREDICATE      BIT(44)
 #define TRANSFORMED       BIT(45) /* NV2 */
 #define LOAD              BIT(46)
-#define SVE_ACCESS        BIT(47) /* a vector access, but for the loads below */
+#define SVE_ACCESS        BIT(47) /* a vector access other than the loads below */
 #define SVE_LOAD          BIT(48) /* of a vector, perhaps predicated, so perhaps non-faulting */
-/* Of the counters and the previous target. */
-#define TRANSLATED        BIT(60) /* translation latency, and not zero */
+/* Facts of the counters and the previous target. */
+#define TRANSLATED        BIT(60) /* has a translation latency that is not zero */
 #define ISSUE_ABOVE       BIT(61) /* issue latency above total */
 #define TRANSLATION_ABOVE BIT(62)
 #define PREV_REALM_EL3    BIT(63)
 /* clang-format on */
 
 struct check {
-    uint64_t all, none; /* violated if all of these bits are set and none of those */
+    uint64_t all, none; /* violated if all bits of `all` and none of `none` are set */
     uint8_t rule, at;
 };
 
-enum { VERIFY_CHECKS = 56, VERIFY_EVENTS = 7 }; /* the most that there may be; all there are */
+enum { VERIFY_CHECKS = 56, VERIFY_EVENTS = 7 }; /* capacity of checks; number of event checks */
 
 struct verify_tables {
     struct arch_features features;
@@ -102,15 +102,15 @@ struct verify_tables {
         uint8_t rule;
     } events[VERIFY_EVENTS];
     uint64_t events_zero;
-    uint64_t misses; /* events that stand for a miss, each after the event of its access */
+    uint64_t misses; /* events that mean a miss; each follows the event of its access */
     uint16_t counter_zero;
     uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
     uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
 };
 
-/* features NULL: nothing is known. tables is all zeros. */
+/* features NULL: unknown. tables is all zeros on entry. */
 void verify_tables_init(struct verify_tables *tables, const struct arch_features *features);
-/* What is ignored has changed. */
+/* Call after `ignored` has changed. */
 void verify_tables_activate(struct verify_tables *tables);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "wire/rows.h"
 
-/* Payload bytes by the last header byte (D18.1.1). Nothing else works this out. */
+/* Payload bytes by the last header byte (D18.1.1). Everything else uses this. */
 #define WIRE_SIZE(h) ((h) < 0x40 ? 0 : 1 << ((h) >> 4 & 3))
 /* Header and payload bytes of a packet with a short header. */
 #define WIRE_LENGTH(h) (1 + WIRE_SIZE(h))
@@ -20,8 +20,9 @@
 #define WIRE_IS_EXTENDED(h) (((h)&0xe0) == 0x20)
 
 /*
- * WIRE_x: the header byte of packet x with SZ, INDEX and CLASS 0. WIRE16_x: the second byte of its
- * extended header. The others: which bits are fixed, where INDEX or CLASS is, sizes as bits.
+ * WIRE_x: the header byte of packet x with SZ, INDEX and CLASS 0. WIRE16_x: the second byte of
+ * its extended header. The other constants: which bits are fixed, where INDEX or CLASS is,
+ * allowed sizes as bits.
  */
 enum {
 #define B0 1
@@ -58,7 +59,7 @@ enum {
      ((second)&WIRE16_FIXED_##type) == WIRE16_##type &&                                            \
      (WIRE16_SIZES_##type >> WIRE_SIZE(second) & 1))
 
-/* One of these by the packet that a header byte stands for; constant if the byte is. */
+/* Selects by the packet that a header byte stands for; constant if the byte is. */
 #define WIRE_CHOOSE(h, padding, end, timestamp, events, source, context, op, address, counter,     \
                     other)                                                                         \
     (WIRE_IS(h, PADDING)          ? (padding)                                                      \
@@ -93,7 +94,7 @@ struct wire_header {
     uint8_t type;   /* enum spex_packet_type */
     uint8_t index;  /* INDEX or CLASS */
     uint8_t size;   /* payload bytes */
-    uint8_t length; /* header and payload bytes; in the table 0: extended */
+    uint8_t length; /* header and payload bytes; 0 in the table: extended */
 };
 
 extern const struct wire_header wire_headers[256];
@@ -115,7 +116,7 @@ static inline struct wire_header wire_extended(unsigned first, unsigned second)
     return h;
 }
 
-/* The packet at data; false if it does not fit into size bytes. */
+/* Decodes the packet at data; false if it does not fit into size bytes. */
 static inline bool wire_decode(const uint8_t *data, size_t size, struct spex_packet *packet)
 {
     if (size == 0)

@@ -7,8 +7,9 @@
 #include "wire/rows.h"
 
 /*
- * WIRE_OP_x: the payload of subclass x with all fields 0. WIRE_CLASS_x: its CLASS. WIRE_OP_x_FIELD:
- * the bits of a field, 0 if it has none of that name. WIRE_FIXED_OP_x: all other bits.
+ * WIRE_OP_x: the payload of subclass x with all fields 0. WIRE_CLASS_x: its CLASS.
+ * WIRE_OP_x_FIELD: the bits of a field, 0 if the subclass does not have it. WIRE_FIXED_OP_x:
+ * all other bits.
  */
 enum {
 #define OP(op_class, subclass, b7, b6, b5, b4, b3, b2, b1, b0, name)                               \
@@ -33,11 +34,11 @@ enum {
 #include "wire/ops.def"
 };
 
-/* The low bits of value, spread over the bits of mask. */
+/* Spreads the low bits of value over the bits of mask. */
 static inline unsigned wire_scatter(unsigned value, unsigned mask)
 {
     unsigned lowest = mask & -mask, payload = 0;
-    if (((mask + lowest) & mask) == 0) /* one run of bits */
+    if (((mask + lowest) & mask) == 0) /* mask is one run of bits */
         return value * lowest & mask;
     for (; mask; mask &= mask - 1, value >>= 1)
         payload |= (value & 1) << __builtin_ctz(mask);

@@ -1,5 +1,5 @@
 /*
- * Text of one packet in three styles. The two perf styles differ wherever perf's versions do;
+ * Text of one packet in three styles. The two perf styles differ where perf's versions do;
  * docs/format.md shows both.
  */
 #include <spex/wire.h>
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- writing; the caller has made SPEX_PACKET_TEXT_MAX bytes of room ---- */
+/* ---- writing; the caller provides SPEX_PACKET_TEXT_MAX bytes of room ---- */
 
 static char *put_n(char *p, const char *text, size_t n)
 {
@@ -64,7 +64,7 @@ const char *spex_event_name(unsigned bit)
     return NULL;
 }
 
-/* " WORD" for each bit that has a name; the bits without one come back in *rest. */
+/* Writes " WORD" for each bit that has a name; *rest gets the bits without one. */
 static char *put_events(char *p, uint64_t payload, bool own, unsigned version, uint64_t *rest)
 {
     for (unsigned i = 0; i < EVENTS; i++) {

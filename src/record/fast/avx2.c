@@ -1,4 +1,4 @@
-/* The AVX2 variant: compares of 32 bytes, all else as the portable one. */
+/* The AVX2 variant: compares 32 bytes at once; otherwise like the portable one. */
 #include "record/fast/fast.h"
 
 #ifdef FAST_X86

@@ -1,4 +1,4 @@
-/* The AVX-512 variant: permutations of 64 bytes, and walks that double their steps. */
+/* The AVX-512 variant: permutes 64 bytes at once, and walks by doubling steps. */
 #include "record/fast/fast.h"
 #include "record/slots.h"
 
@@ -13,7 +13,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,bmi,bmi2")
 #endif
 
-enum { WALK_WIDTH = 2 }; /* records that are walked side by side */
+enum { WALK_WIDTH = 2 }; /* records walked side by side */
 
 struct bytes {
     __m512i all;
@@ -24,7 +24,7 @@ FAST_INLINE struct bytes load(const uint8_t *data)
     return (struct bytes){_mm512_loadu_si512(data)};
 }
 
-/* Which byte of which field each byte of struct spex_record is; 15: none. */
+/* For each byte of struct spex_record, the byte of its field that it is; 15: none. */
 /* clang-format off */
 static const struct {
     uint8_t field[96], byte[96];
@@ -46,7 +46,7 @@ FAST_INLINE bool matches(const struct pattern *pattern, struct bytes bytes)
                                          _mm512_loadu_si512(pattern->value));
 }
 
-/* The first 16 of the bytes at these positions. */
+/* Hashes the first 16 bytes at the key's positions. */
 FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell)
 {
     __mmask64 places = keys[cell_group(cell)].places;
@@ -57,7 +57,7 @@ FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell
     return (unsigned)((hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93) >> (64 - KEY_BITS));
 }
 
-/* Which byte of which field goes where; kept in registers. */
+/* For each field, where its bytes go; kept in registers. */
 struct constants {
     __m512i field_low, byte_low;
     __m256i field_high, byte_high;
@@ -73,7 +73,7 @@ FAST_INLINE struct constants constants_make(void)
     };
 }
 
-/* What take needs of a shape: which byte goes where, and the rest of the record. */
+/* What take needs of a shape: where each byte goes, and the constant part of the record. */
 struct prepared {
     __m512i low;
     __m256i high, fixed;
@@ -97,7 +97,7 @@ FAST_INLINE struct prepared prepare(struct constants p, const struct shape *shap
     };
 }
 
-/* Two permutations put every byte of the struct in place. More: the second 64 bytes. */
+/* Two permutations put every byte of the struct in place. `more`: the second 64 bytes. */
 FAST_INLINE void take(const struct prepared *shape, const struct bytes *bytes,
                       const struct bytes *more, const uint8_t *data, uint64_t offset,
                       struct spex_record *record)
@@ -117,10 +117,7 @@ FAST_INLINE void take(const struct prepared *shape, const struct bytes *bytes,
         _mm256_mask_mov_epi8(shape->fixed, shape->filled_high, _mm512_castsi512_si256(high)));
 }
 
-/*
- * What depends on the position alone, for a walk: the position, how far a header may lead, a random
- * byte.
- */
+/* Per position, for a walk: the position, how far a header there may lead, a random byte. */
 static const struct {
     uint8_t place[CELL], room[CELL], scramble[CELL], by_nibble[16];
 } walks = {
@@ -135,9 +132,9 @@ static const struct {
     {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}, {EIGHT(BY_NIBBLE, 0), EIGHT(BY_NIBBLE, 8)}};
 
 /*
- * All positions of 64 bytes at once: where each leads if it is a header, then by doubling
- * where two, four, eight and sixteen steps lead, and a sum of what is on the way. Every
- * operation waits for the one before, so a few records are done side by side, in this order:
+ * Walks all 64 positions at once: finds where each leads if it is a header, then by doubling
+ * where two, four, eight and sixteen steps lead, and a sum over the headers on the way. Each
+ * operation waits for the one before, so a few records are walked side by side, in this order:
  * KEEP stops the compiler from changing it.
  */
 #define KEEP(vector) __asm__ volatile("" : "+v"(vector))

@@ -1,7 +1,6 @@
 /*
- * Records that begin every 64 bytes. Which shape to compare with: the last one as long as it
- * repeats, else the one that was learnt for the same bytes at the positions that distinguish
- * shapes.
+ * Records that begin every 64 bytes. The shape to compare with is the last one as long as it
+ * repeats, else the one learnt for the same bytes at the positions that distinguish shapes.
  */
 #include "record/reader.h"
 
@@ -13,7 +12,7 @@ static size_t read_known(struct spex_reader *reader, struct spex_record *records
     size_t position = reader->position, into = (position - reader->cells.anchor) % CELL;
     if (!shapes->count || !reader->cells.anchored || reader->size < MARGIN)
         return 0;
-    /* The rest of the last record's cell, if it is padding. */
+    /* Skip the rest of the last record's cell if it is padding. */
     if (into) {
         size_t next = position + CELL - into;
         for (size_t at = position; at < next; at++)
@@ -48,13 +47,13 @@ void cells_learn(struct spex_reader *reader, const struct spex_record *record)
     size_t start = (size_t)(record->offset - reader->base);
     if (record->size > CELL)
         return;
-    if (!cells->anchored) { /* an incomplete record can set it wrong; it is then set again */
+    if (!cells->anchored) { /* an incomplete record may have set it wrong; then it is set again */
         cells->anchored = true;
         cells->anchor = (uint8_t)(start % CELL);
     }
     size_t lead = (start - cells->anchor) % CELL;
     if (lead + record->size > CELL)
-        cells->anchor = (uint8_t)(start % CELL); /* no cell holds it */
+        cells->anchor = (uint8_t)(start % CELL); /* an offset that no cell has */
     else if (start >= lead && reader->size - (start - lead) >= MARGIN)
         shapes_learn_cell(reader->shapes, reader->data + start - lead, lead, record);
 }

@@ -28,7 +28,7 @@ void shapes_restart(struct spex_shapes *shapes, bool streaming)
     shapes->count = 0;
     shapes->tail_count = 0;
     shapes->last = NO_SHAPE;
-    if (streaming) /* else with the first shape, when there are keys */
+    if (streaming) /* else with the first shape, once there are keys */
         memset(shapes->by_key, 0xff, sizeof shapes->by_key); /* NO_SHAPE */
 }
 
@@ -51,7 +51,7 @@ static const uint8_t field_of[SLOTS] = {
     [SLOT_TIMESTAMP] = FIELD_TIMESTAMP,
 };
 
-/* Where each field is in struct spex_record. */
+/* The offset of each field in struct spex_record. */
 /* clang-format off */
 static const uint8_t position_of[FIELD_COUNT] = {
     0, 8, 16, 24, 32, AT(events), AT(timestamp), AT(context), AT(context) + 4, AT(total),
@@ -108,7 +108,7 @@ static unsigned cell_key(const struct spex_shapes *shapes, const struct shape *s
     return shapes->variant->cell_key(shapes->cell_keys, shape->head.value);
 }
 
-/* The key that a walk of records of this shape gives; NO_KEY if a walk does not reach their end. */
+/* The key that walks of records of this shape give; NO_KEY if they do not reach the end. */
 static unsigned stream_key(const struct spex_shapes *shapes, const struct shape *shape)
 {
     uint8_t headers[4 * CELL] = {0};
@@ -127,8 +127,8 @@ static unsigned stream_key(const struct spex_shapes *shapes, const struct shape 
 }
 
 /*
- * The newest shape may change which positions are common to all shapes of its group and distinguish
- * some. The first byte of a cell is header or padding.
+ * The newest shape may change which positions all shapes of its group have in common and which
+ * distinguish some of them. The first byte of a cell is header or padding.
  */
 static void index_shape(struct spex_shapes *shapes)
 {
@@ -158,7 +158,7 @@ static void index_shape(struct spex_shapes *shapes)
         enter_shape(shapes, i, cell_key(shapes, &shapes_of(shapes)[i]));
 }
 
-/* Only when a similar shape comes for the second time: many come only once. */
+/* Learns a shape only when a similar one comes for the second time: many come only once. */
 static bool comes_again(struct spex_shapes *shapes, const struct spex_record *record)
 {
     unsigned about =
@@ -172,8 +172,8 @@ static bool comes_again(struct spex_shapes *shapes, const struct spex_record *re
 }
 
 /*
- * Adds the shape of a record that is lead bytes into the size bytes at cell, padding
- * around it. False if there is more in the cell, or no room.
+ * Adds the shape of a record that begins lead bytes into the size bytes at cell, with padding
+ * around it. False if the cell holds anything else, or there is no room.
  */
 static bool add_shape(struct spex_shapes *shapes, const uint8_t *cell, size_t size, size_t lead,
                       const struct spex_record *record)
@@ -221,7 +221,7 @@ void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t l
     for (const struct shape *other = shapes_of(shapes); other < shape; other++) {
         if (other->head.compared == shape->head.compared &&
             !memcmp(other->head.value, shape->head.value, CELL)) {
-            shapes->count--; /* known, but it lost its slot, and would again */
+            shapes->count--; /* known, but another shape took its slot, and would again */
             shapes->rest = REST;
             return;
         }

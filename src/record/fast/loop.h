@@ -1,8 +1,8 @@
 /*
- * The loops of the fast path, compiled once by each variant, which defines before including this:
- * struct bytes, the 64 bytes of a cell; load and matches; hash_cell, a cell's key; constants_make
- * and prepare, what take needs of all shapes and of one; take, which fills a record; walk, and
- * WALK_WIDTH. It exports VARIANT, a table of functions.
+ * The loops of the fast path, compiled once by each variant. Before including this, a variant
+ * defines: struct bytes, the 64 bytes of a cell; load and matches; hash_cell, a cell's key;
+ * constants_make and prepare, which precompute what take needs for all shapes and for one;
+ * take, which fills a record; walk, and WALK_WIDTH. This exports VARIANT, a table of functions.
  */
 #include "record/reader.h"
 #include "record/run.h"
@@ -10,15 +10,16 @@
 #include <string.h>
 
 enum {
-    REPEATS = 8,       /* after so many of one shape, the next is expected to have it, too */
+    REPEATS = 8,       /* after this many of one shape, expect the next to have it, too */
     GROUP = 16,        /* cells whose shapes are looked up before the first is read */
-    AHEAD = 2048,      /* bytes to fetch ahead */
-    LANE_LEAST = 64,   /* bytes of a lane near the end of the data */
-    LANE_SEARCH = 512, /* bytes in which its first record must begin */
+    AHEAD = 2048,      /* bytes to prefetch */
+    LANE_LEAST = 64,   /* least bytes of a lane near the end of the data */
+    LANE_SEARCH = 512, /* bytes in which a lane's first record must begin */
 };
 
 /*
- * An incomplete record is accepted if its Events excuse it; all records of its shape have Events.
+ * An incomplete record is accepted if its Events allow it; all records of its shape have
+ * Events.
  */
 FAST_INLINE bool excused(const struct shape *shape, const uint8_t *data)
 {
@@ -26,8 +27,8 @@ FAST_INLINE bool excused(const struct shape *shape, const uint8_t *data)
 }
 
 /*
- * How many of these records are accepted, up to the first incomplete one that is not. Checked
- * after all have been read: a branch in between would be unpredictable.
+ * How many of these records can be accepted, up to the first incomplete one whose Events do not
+ * allow it. Checked after all have been read: a branch in between would be unpredictable.
  */
 static size_t excused_until(const struct spex_record *records, size_t count, const uint8_t *partial,
                             size_t partials)
@@ -38,14 +39,17 @@ static size_t excused_until(const struct spex_record *records, size_t count, con
     return count;
 }
 
-/* A part of the data in which records are found, side by side with others. */
+/* A part of the data that is searched for records, side by side with others. */
 struct lane {
     const uint8_t *at, *end;
-    struct queued *next; /* where its next record goes */
+    struct queued *next; /* where its next record is queued */
     bool open;           /* inside a record that takes more than one walk */
 };
 
-/* The shape under this key that these bytes have, or NULL. A tail is still to be compared. */
+/*
+ * The shape under this key that matches these bytes, or NULL. A tail is still to be
+ * compared.
+ */
 static inline const struct shape *lookup(const struct spex_shapes *known,
                                          const struct shape *shapes, unsigned key,
                                          struct bytes bytes)
@@ -63,7 +67,8 @@ static size_t repeat(struct spex_reader *reader, struct spex_record *records, si
 {
     const struct spex_shapes *known = reader->shapes;
     const struct shape *shape = &shapes_of(known)[known->last];
-    const struct pattern head = shape->head; /* copies: for all we know, records overlap it */
+    /* copies: the compiler must assume that records overlap it */
+    const struct pattern head = shape->head;
     const struct constants places = constants_make();
     const struct prepared prepared = prepare(places, shape);
     const uint8_t *data = reader->data;
@@ -82,15 +87,16 @@ static size_t repeat(struct spex_reader *reader, struct spex_record *records, si
 }
 
 /*
- * Reads records as long as they have known shapes. In two steps for a group of cells at once:
- * a processor that looks a few hundred instructions ahead finds more independent work in each
- * step than in both steps of a few cells.
+ * Reads records as long as they have known shapes. In two steps for a group of cells at once: a
+ * processor that looks a few hundred instructions ahead finds more independent work within a
+ * step than across both steps of a few cells.
  */
 static size_t read_cells(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
     struct spex_shapes *known = reader->shapes;
     const struct constants places = constants_make();
-    const uint8_t *data = reader->data; /* copies: for all we know, records overlap it */
+    /* copies: the compiler must assume that records overlap it */
+    const uint8_t *data = reader->data;
     const uint64_t base = reader->base;
     size_t n = 0, last = reader->size - MARGIN, position = reader->position, partials = 0;
     uint8_t partial[AT_ONCE];
@@ -103,7 +109,7 @@ static size_t read_cells(struct spex_reader *reader, struct spex_record *records
             reader->position = position;
             n += repeat(reader, records + n, count - n);
             position = reader->position;
-            same = n == count ? REPEATS : 0; /* it may go on with the next call */
+            same = n == count ? REPEATS : 0; /* the run may continue in the next call */
             continue;
         }
         const uint8_t *cells = data + position;
@@ -125,7 +131,8 @@ static size_t read_cells(struct spex_reader *reader, struct spex_record *records
             take(&prepared, &bytes, NULL, cell, base + position + CELL * i, &records[n]);
             partial[partials] = (uint8_t)n;
             partials += shape->partial;
-            same = (same + 1) & -(unsigned)(shape == before); /* no branch: often mispredicted */
+            /* not a branch: it would often be mispredicted */
+            same = (same + 1) & -(unsigned)(shape == before);
             before = shape;
         }
         position += CELL * i;
@@ -147,7 +154,7 @@ static void walk_one(const uint8_t *p, struct walked *walked)
     walk(&p, 1, walked);
 }
 
-/* Advances all lanes by one record; false if they have reached their ends. */
+/* Advances all lanes by one record; false once they have reached their ends. */
 FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
 {
     bool working = false;
@@ -159,7 +166,8 @@ FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
             p[i] = lane[i].at;
             if (!*p[i]) /* padding */
                 p[i] += (unsigned)__builtin_ctzll(le64(p[i]) | BIT(63)) / 8;
-            __builtin_prefetch(p[i] + LANES * LANE, 0, 2); /* where this lane will be next time */
+            /* where this lane will be in the next round */
+            __builtin_prefetch(p[i] + LANES * LANE, 0, 2);
         }
         walk(p, WALK_WIDTH, walked);
 #pragma GCC unroll 8
@@ -181,7 +189,7 @@ FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
 
 /*
  * Where a lane may begin within size bytes: at a record of a known shape that begins like the
- * last one.
+ * last record.
  */
 static const uint8_t *begin(const struct spex_reader *reader, const uint8_t *p, size_t size)
 {
@@ -218,7 +226,7 @@ static void find(struct spex_reader *reader)
     }
     for (unsigned rounds = 0; rounds < LANE_ROOM && advance(lanes, data); rounds++)
         ;
-    /* A lane counts if the one before it ended at its beginning. */
+    /* A lane counts only if the one before it ended at its beginning. */
     stream->origin = reader->position;
     stream->taken = stream->missed = stream->queued = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -276,7 +284,10 @@ static size_t found(struct spex_reader *reader, struct spex_record *records, siz
         special[specials].n = n;
         specials += shape->special;
     }
-    /* What is rare but hard to predict is checked last, so that no branch above is mispredicted. */
+    /*
+     * Rare but unpredictable conditions are checked last, so that no branch above is
+     * mispredicted.
+     */
     for (size_t i = 0, found = n; i < specials && n == found; i++) {
         struct spex_record *record = &records[special[i].n];
         const struct shape *shape = special[i].shape;

@@ -1,4 +1,4 @@
-/* The NEON variant: compares of 16 bytes, all else as the portable one. */
+/* The NEON variant: compares 16 bytes at once; otherwise like the portable one. */
 #include "record/fast/portable.h"
 
 #ifdef FAST_NEON

@@ -1,7 +1,7 @@
-/* The portable variant: words of 64 bits. */
+/* The portable variant: uses words of 64 bits. */
 #include "record/fast/portable.h"
 
-/* The 64 bytes of a cell: where they are. */
+/* The 64 bytes of a cell, by reference. */
 struct bytes {
     const uint8_t *at;
 };

@@ -1,6 +1,6 @@
 /*
- * Keys, fields and walks of variants that cannot permute 64 bytes at once: for loop.h. A variant
- * has struct bytes, load and matches of its own.
+ * Keys, fields and walks for variants that cannot permute 64 bytes at once; included before
+ * loop.h. A variant defines its own struct bytes, load and matches.
  */
 #ifndef RECORD_FAST_PORTABLE_H
 #define RECORD_FAST_PORTABLE_H
@@ -12,7 +12,7 @@
 
 struct bytes; /* the variant's */
 
-/* What take needs of all shapes, and of one. */
+/* What take needs for all shapes, and for one. */
 struct constants {
     char none;
 };
@@ -21,7 +21,7 @@ struct prepared {
     const struct shape *shape;
 };
 
-enum { WALK_WIDTH = LANES }; /* records that are walked side by side */
+enum { WALK_WIDTH = LANES }; /* records walked side by side */
 
 FAST_INLINE struct constants constants_make(void)
 {
@@ -77,12 +77,12 @@ FAST_INLINE void take(const struct prepared *prepared, const struct bytes *bytes
  * header. 0 for a closing packet.
  */
 #define LENGTH(h) ((h) == WIRE_END || (h) == WIRE_TIMESTAMP ? 0 : WIRE_LENGTH(h))
-/* The same, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */
+/* LENGTH, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */
 #define STEP(h) ((uint32_t)LENGTH(h) | ((h)*UINT32_C(0x9e3779b1) & 0xffffff00))
 
 static const uint32_t steps[256] = WIRE_ALL(STEP);
 
-/* Side by side for several records: each step waits for the one before. */
+/* Walks several records side by side, since each step waits for the one before. */
 FAST_INLINE void walk(const uint8_t *const *p, unsigned lanes, struct walked *walked)
 {
     uint32_t sum[LANES] = {0};
@@ -90,7 +90,8 @@ FAST_INLINE void walk(const uint8_t *const *p, unsigned lanes, struct walked *wa
 #pragma GCC unroll 8
         for (unsigned i = 0; i < lanes; i++) {
             sum[i] += steps[p[i][(uint8_t)sum[i]]];
-            __asm__("" : "+r"(sum[i])); /* not as a vector, which would be taken apart again */
+            /* keeps the compiler from building a vector, which would be taken apart again */
+            __asm__("" : "+r"(sum[i]));
         }
     }
     for (unsigned i = 0; i < lanes; i++) {

@@ -1,14 +1,12 @@
 /*
- * The fast path for records of any length. Streams use few shapes here, too, but
- * where a record begins is known only when the one before has been read. So this
- * goes in two steps (loop.h):
+ * The fast path for records of any length. Streams use few shapes here, too, but where a record
+ * begins is known only when the previous one has been read. So this goes in two steps (loop.h):
  *
- *   1. Find: where does each record begin, and which headers does it have? A walk from
- *      header to header tells, which is a chain of loads, each waiting for the one
- *      before, so that several lanes of some kilobytes are walked at once. All lanes
- *      but the first begin at a guess, which counts if the lane before ends there.
- *   2. Take: the headers lead to a known shape, a masked compare makes sure, and the
- *      fields come from fixed places.
+ * 1. Find: where each record begins, and which headers it has. A walk from header to header
+ * tells; since it is a chain of dependent loads, several lanes of some kilobytes are walked at
+ * once. All lanes but the first begin at a guess, which counts if the previous lane ends there.
+ * 2. Take: the headers lead to a known shape, a masked compare makes sure, and the fields come
+ * from fixed offsets.
  */
 #include "record/reader.h"
 
@@ -22,12 +20,12 @@ static bool queue_of_cells(const struct fast_stream *stream)
     return apart == CELL && stream->queued > LANES;
 }
 
-/* Fills the empty queue; false if there is nothing to find, or if looking does not pay. */
+/* Fills the empty queue; false if there is nothing to find, or if the search does not pay. */
 static bool refill(struct spex_reader *reader)
 {
     enum { IDLE_LEAST = 16, IDLE_MOST = 4096 };
     struct fast_stream *stream = &reader->stream;
-    if (2 * stream->missed > stream->queued) { /* the last one did not help */
+    if (2 * stream->missed > stream->queued) { /* the last search did not help */
         stream->idle = stream->idle < IDLE_MOST ? 2 * stream->idle + IDLE_LEAST : IDLE_MOST;
         stream->idle_left = stream->idle;
     } else if (stream->queued) {
@@ -62,8 +60,8 @@ static size_t read_found(struct spex_reader *reader, struct spex_record *records
         n += found;
         if (n < count && found < AT_ONCE && stream->taken < stream->queued) {
             /*
-             * A record of no known shape, or an odd one: return what there is; the general reader
-             * comes next, after 0.
+             * A record of no known shape, or an odd one: return what there is; a return of 0
+             * hands it to the general reader.
              */
             stream->taken += n == 0;
             stream->missed += n == 0;
@@ -78,7 +76,7 @@ size_t stream_read(struct spex_reader *reader, struct spex_record *records, size
     enum { LONGEST = 1 << 20 };
     struct fast_stream *stream = &reader->stream;
     struct spex_shapes *shapes = reader->shapes;
-    /* This does not help either: try cells again later, less and less often. */
+    /* Streaming does not help either: try cells again later, less and less often. */
     if (stream->idle && ++stream->failures > shapes->pause) {
         shapes->pause = shapes->pause < LONGEST ? 2 * shapes->pause : LONGEST;
         stream->failures = 0;
