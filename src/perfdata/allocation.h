@@ -1,8 +1,8 @@
 /*
- * The sample that names the allocation that an SPE record's data is in: a PERF_RECORD_SAMPLE of an
- * event of its own, with the record's thread, time and PC. Its address is the start of the block,
- * its period the block's size, its weight the block's number (two blocks at the same address have
- * different ones); the callchain is where it was allocated.
+ * The sample that names the allocation which an SPE record's data belongs to: a
+ * PERF_RECORD_SAMPLE of its own event, with the record's thread, time and PC. Its address is
+ * the start of the block, its period the block's size, its weight the block's number (two
+ * blocks at the same address differ in it); the callchain says where it was allocated.
  */
 #ifndef PERFDATA_ALLOCATION_H
 #define PERFDATA_ALLOCATION_H
@@ -37,7 +37,7 @@ static inline void allocation_write(uint8_t *to, const struct allocation *a, con
     put_le64(to + 80 + 8 * a->count, a->number);
 }
 
-/* The size of the record at `at`; 0 if there is none. */
+/* Size of the record at `at`; 0 if it is not one. */
 static inline size_t allocation_check(const uint8_t *at, size_t size)
 {
     if (size < allocation_size(0) || le32(at) != 9 || le64(at + 8) != ALLOCATION_ID)

@@ -1,10 +1,10 @@
 /*
- * AUX data: which AUXTRACE chunks make up a queue, and walking one.
+ * AUX data: which AUXTRACE chunks make up a queue, and cursors over a queue.
  *
  * Two chunks are contiguous if the second's AUX offset is where the first ends, and no AUX
- * record reports lost data there. perf fills chunks up to whole words with zeros and counts
- * these in the size but not in the offset of the next chunk, so up to seven bytes of overlap
- * are that filling.
+ * record reports lost data there. perf pads chunks to whole words with zeros and counts the
+ * padding in the size but not in the next chunk's offset, so up to seven bytes of overlap are
+ * padding.
  */
 #include "file.h"
 
@@ -127,7 +127,7 @@ static int compare_gap(const void *a, const void *b)
     return x->owner != y->owner ? ORDER(x->owner, y->owner) : ORDER(x->offset, y->offset);
 }
 
-/* Gaps are known by CPU if the queues are per CPU, else by thread. */
+/* Gaps belong to a CPU if queues are per CPU, else to a thread. */
 static void sort_gaps(struct spex_perfdata *file)
 {
     for (size_t i = 0; i < file->gaps.count; i++) {
@@ -156,8 +156,8 @@ static const struct gap *search_gap(const struct spex_perfdata *file, int32_t ow
 }
 
 /*
- * The same for a queue. An AUX record that names neither CPU nor thread may be about any
- * queue; applying it to all costs at most an item that lies across that offset.
+ * Same, for a queue. An AUX record that names neither CPU nor thread may refer to any queue;
+ * applying it to all costs at most the item that spans its offset.
  */
 static const struct gap *next_gap(const struct spex_perfdata *file, const struct queue *queue,
                                   uint64_t offset)
@@ -168,7 +168,7 @@ static const struct gap *next_gap(const struct spex_perfdata *file, const struct
     return !own || (any && any->offset < own->offset) ? any : own;
 }
 
-/* How many bytes at the end of a chunk are perf's filling, judged by where the next one begins. */
+/* How many bytes at the end of a chunk are padding, judged by where the next one begins. */
 static uint64_t filling(const struct spex_perfdata *file, const struct chunk *chunk,
                         const struct chunk *next)
 {
@@ -229,28 +229,28 @@ const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *fi
 /* ---- walking ---- */
 
 enum {
-    SPAN_MAX = 1 << 20, /* a larger piece is cut, so that pages can be given back */
-    BRIDGE_MIN = 4096,  /* bytes put after a kept tail at first */
+    SPAN_MAX = 1 << 20, /* larger pieces are split, so that pages can be released */
+    BRIDGE_MIN = 4096,  /* bytes first tried after a kept tail */
 };
 
 struct spex_aux_cursor {
     const struct spex_perfdata *file;
     const struct queue *queue;
     size_t chunk;         /* the current one */
-    uint64_t position;    /* in it: where the next direct span begins */
+    uint64_t position;    /* where in the chunk the next direct span begins */
     uint64_t before;      /* bytes of this queue in earlier chunks */
-    uint64_t dropped;     /* bytes of this queue whose pages were given back */
-    size_t dropped_chunk; /* the last of them */
-    size_t kept;          /* asked for by spex_aux_keep after the last span */
+    uint64_t dropped;     /* bytes of this queue whose pages were released */
+    size_t dropped_chunk; /* the last chunk among them */
+    size_t kept;          /* requested by spex_aux_keep after the last span */
     size_t tail;          /* bytes of earlier chunks at the start of joined */
     uint64_t tail_file_offset;
-    size_t bridge;        /* bytes of this chunk put after the tail in the last span; 0: direct */
-    size_t bridge_try;    /* how many to put there next */
-    size_t span;          /* size of the last span */
-    uint64_t stop;        /* where the last span ended, in the chunk */
-    bool last;            /* the last span was the end of a contiguous run */
+    size_t bridge;     /* bytes of this chunk that followed the tail in the last span; 0: direct */
+    size_t bridge_try; /* bytes to try there next */
+    size_t span;       /* size of the last span */
+    uint64_t stop;     /* where the last span ended, in the chunk */
+    bool last;         /* the last span was the end of a contiguous run */
     bool started, broken; /* broken: the next span does not follow the previous one */
-    uint8_t *joined;      /* tail and bridge; only while they are needed, as queues may be many */
+    uint8_t *joined;      /* tail and bridge; freed when not needed, as there may be many queues */
     size_t joined_size;
 };
 
@@ -295,7 +295,7 @@ void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
 }
 
 /*
- * Gives back the pages of what was read of the queue, up to position of the current chunk. Not
+ * Releases the pages of this queue that were read, up to position of the current chunk. Not
  * those of other queues in between: other threads may be reading them.
  */
 static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
@@ -322,7 +322,7 @@ static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
 }
 
 /*
- * Where the contiguous run around position ends in the current chunk, and whether it goes on
+ * Where the contiguous run around position ends in the current chunk, and whether it continues
  * in the next. flags: those of the gap, if there is one.
  */
 static uint64_t run_end(const struct spex_aux_cursor *cursor, bool *goes_on, uint32_t *flags)
@@ -341,7 +341,7 @@ static uint64_t run_end(const struct spex_aux_cursor *cursor, bool *goes_on, uin
     return chunk->size;
 }
 
-/* Puts the kept bytes where the next span will begin; false: no memory. */
+/* Moves the kept bytes to where the next span will begin; false: out of memory. */
 static bool apply_keep(struct spex_aux_cursor *cursor)
 {
     const struct chunk *chunk = &cursor->queue->chunks.items[cursor->chunk];
@@ -351,14 +351,14 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
         size_t fresh = cursor->bridge;
         cursor->bridge = 0;
         if (kept <= fresh) {
-            drop_tail(cursor); /* from here on the chunk itself will do */
+            drop_tail(cursor); /* from here on the chunk itself holds everything */
             cursor->position = cursor->stop - kept;
             return true;
         }
         bool exhausted = cursor->stop == chunk->size;
-        size_t old = kept - fresh; /* still needed of the tail */
+        size_t old = kept - fresh; /* part of the tail that is still needed */
         if (exhausted || fresh >= SPEX_AUX_KEEP_MAX) {
-            /* Tiny chunks, or an endless item: keep what can be kept and go on. */
+            /* Tiny chunks, or an endless item: keep as much as possible and go on. */
             size_t most = kept < SPEX_AUX_KEEP_MAX ? kept : SPEX_AUX_KEEP_MAX;
             cursor->tail_file_offset += cursor->tail + fresh - most;
             memmove(cursor->joined, cursor->joined + cursor->tail + fresh - most, most);
@@ -383,7 +383,7 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
     if (kept > SPEX_AUX_KEEP_MAX)
         kept = SPEX_AUX_KEEP_MAX;
     if (cursor->stop < chunk->size) {
-        cursor->position -= kept; /* the same chunk goes on: nothing to copy */
+        cursor->position -= kept; /* within one chunk, nothing needs copying */
         return true;
     }
     if (!join_room(cursor, kept))
@@ -403,7 +403,7 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
 
     if (cursor->started) {
         if (cursor->last) {
-            /* Nothing may be kept across the end of a run. */
+            /* Nothing is kept across the end of a run. */
             cursor->kept = cursor->bridge = 0;
             drop_tail(cursor);
             cursor->position = cursor->stop;

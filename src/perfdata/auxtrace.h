@@ -1,4 +1,4 @@
-/* The record in front of AUX bytes: the writer makes it, and whoever appends to its file. */
+/* The record in front of AUX bytes, made by the writer and by code that appends to its file. */
 #ifndef PERFDATA_AUXTRACE_H
 #define PERFDATA_AUXTRACE_H
 
@@ -8,7 +8,10 @@
 
 enum { AUXTRACE_SIZE = 48, AUXTRACE_TYPE = 71 };
 
-/* size: of the bytes after it, a multiple of 8; offset: of the first in the queue's AUX area. */
+/*
+ * size: of the bytes after it, a multiple of 8; offset: that of the first byte in the
+ * queue's AUX area.
+ */
 static inline void auxtrace_header(uint8_t h[AUXTRACE_SIZE], uint64_t size, uint64_t offset,
                                    uint64_t reference, uint32_t queue, int32_t tid, int32_t cpu)
 {

@@ -1,6 +1,6 @@
 /*
- * The sample that carries the call stack of an SPE record: a PERF_RECORD_SAMPLE of an event of its
- * own. The writer makes the event; whoever appends to its file makes the records.
+ * The sample that carries the call stack of an SPE record: a PERF_RECORD_SAMPLE of its own
+ * event. The writer makes the event; code that appends to its file makes the records.
  */
 #ifndef PERFDATA_CALLCHAIN_H
 #define PERFDATA_CALLCHAIN_H
@@ -26,7 +26,7 @@ static inline size_t callchain_size(size_t count)
     return CALLCHAIN_HEAD + 8 * (count + 2);
 }
 
-/* What such samples begin with: id, pc, thread and time. */
+/* Writes the beginning of such a sample: id, pc, thread and time. */
 static inline void callchain_head(uint8_t *to, size_t size, uint64_t id, uint64_t pc, int32_t pid,
                                   int32_t tid, uint64_t time)
 {
@@ -41,7 +41,10 @@ static inline void callchain_head(uint8_t *to, size_t size, uint64_t id, uint64_
     put_le64(to + 32, time);
 }
 
-/* Callers, innermost first, after the two words; the bytes are callchain_size(). */
+/*
+ * Writes the callers, innermost first, after the two leading words; callchain_size() bytes
+ * in all.
+ */
 static inline void callchain_write(uint8_t *to, const struct callchain *c, const uint64_t *callers)
 {
     callchain_head(to, callchain_size(c->count), CALLCHAIN_ID, c->pc, c->pid, c->tid, c->time);
@@ -53,7 +56,7 @@ static inline void callchain_write(uint8_t *to, const struct callchain *c, const
         put_le64(to + 72 + 8 * i, callers[i]);
 }
 
-/* The size of the record at `at`; 0 if there is none. */
+/* Size of the record at `at`; 0 if it is not one. */
 static inline size_t callchain_check(const uint8_t *at, size_t size)
 {
     if (size < callchain_size(0) || le32(at) != 9 || le64(at + 8) != CALLCHAIN_ID)

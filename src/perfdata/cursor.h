@@ -1,4 +1,4 @@
-/* Reading numbers one after the other, in the byte order of the file, never past the end. */
+/* Reads numbers one after the other in the byte order of the file, never past the end. */
 #ifndef PERFDATA_CURSOR_H
 #define PERFDATA_CURSOR_H
 
@@ -8,11 +8,12 @@ struct cursor {
     struct spex_perfdata *file;
     const uint8_t *bytes;
     size_t position, end;
-    bool cut; /* something was missing: it reads as 0, and so does everything after it */
+    /* the end was reached: missing numbers read as 0, and so does everything after them */
+    bool cut;
     /* event.c: where swapped or unaligned arrays go */
     uint64_t *room;
     size_t room_used;
-    /* features.c: of bytes in the file, for messages */
+    /* features.c: offset of the bytes in the file, for messages */
     uint64_t offset;
 };
 

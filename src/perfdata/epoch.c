@@ -2,9 +2,9 @@
  * The mappings of an epoch, searchable by address.
  *
  * The newest mapping that covers an address counts. The addresses where mappings begin and end
- * cut the space into pieces, the leaves of a binary tree; a mapping is entered at the few
- * nodes that together make up its pieces. An address is in the mappings on the way from its
- * leaf to the root, which are in order of time at each node.
+ * divide the address space into pieces, the leaves of a binary tree; a mapping is entered at
+ * the few nodes that together cover its pieces. An address is in the mappings on the path from
+ * its leaf to the root, which are sorted by time at each node.
  */
 #include "file.h"
 
@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { FEW = 12 }; /* mappings that are searched one by one */
+enum { FEW = 12 }; /* up to so many mappings, search one by one */
 
 static int compare_u64(const void *a, const void *b)
 {
@@ -34,7 +34,7 @@ static uint32_t bound_above(const struct epoch *epoch, uint64_t address)
     return low;
 }
 
-/* Calls for each node that makes up [from, to); leaves are n .. 2n-1. */
+/* Calls for each node that covers part of [from, to); leaves are n .. 2n-1. */
 #define FOR_NODES(node, n, from, to)                                                               \
     for (uint32_t l_ = (from) + (n), r_ = (to) + (n), node; l_ < r_; l_ >>= 1, r_ >>= 1)           \
         for (int side_ = 0; side_ < 2; side_++)                                                    \
@@ -62,7 +62,7 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
     epoch->starts = calloc(2 * (size_t)n + 1, sizeof *epoch->starts);
     if (!epoch->starts)
         return false;
-    /* Piece i is [bounds[i], bounds[i + 1]). Count, then place. */
+    /* Piece i is [bounds[i], bounds[i + 1]). First count, then place. */
     for (uint32_t pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < count; i++) {
             const struct spex_perf_map *map = &file->maps.items[epoch->maps[i]];
@@ -85,11 +85,11 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
                 return false;
         }
     }
-    /* Placing moved each start to the next one's: starts[i] is now where node i ends. */
+    /* Placing moved each start to the next node's: starts[i] is now where node i ends. */
     return true;
 }
 
-/* The newest of the entries at a node that is not younger than time; -1 if none. */
+/* The newest entry of a node that is no later than time; -1 if there is none. */
 static int64_t newest_entry(const struct spex_perfdata *file, const struct epoch *epoch,
                             uint32_t node, uint64_t time)
 {

@@ -17,7 +17,7 @@ static const uint64_t *take_array(struct cursor *c, uint64_t count)
         return NULL;
     if (!c->file->swap && !c->file->info.big_endian && !((uintptr_t)p & 7))
         return (const uint64_t *)(const void *)p;
-    uint64_t *copy = c->room + c->room_used; /* arrays of one record never overlap in it */
+    uint64_t *copy = c->room + c->room_used; /* several arrays of one record share the room */
     for (uint64_t i = 0; i < count; i++)
         copy[i] = get64(c->file, p + 8 * i);
     c->room_used += count;
@@ -71,7 +71,7 @@ struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id)
     return bsearch(&key, file->ids.items, file->ids.count, sizeof key, compare_id);
 }
 
-/* The layout of the first event says where the id is; perf requires that all events agree. */
+/* The first event's layout says where the id is; perf requires all events to agree. */
 static struct spex_perf_attr *find_attr(struct spex_perfdata *file, const struct raw *raw)
 {
     struct spex_perf_attr *first = file->attrs.items;
@@ -108,7 +108,7 @@ static struct spex_perf_attr *find_attr(struct spex_perfdata *file, const struct
     if (at >= words)
         return first;
     id = get64(file, raw->bytes + HEADER_SIZE + 8 * at);
-    if (!id) /* records that perf makes up at the start have none */
+    if (!id) /* records that perf synthesizes at the start have none */
         return first;
     const struct id_entry *entry = perfdata_id_find(file, id);
     return entry ? &file->attrs.items[entry->attr] : NULL;
@@ -178,14 +178,15 @@ static void take_branches(struct cursor *c, const struct spex_perf_attr *attr,
     sample->branches = take_array(c, 3 * count);
     sample->branch_count = c->cut ? 0 : count;
     if (c->file->info.big_endian && sample->branches)
-        for (uint64_t i = 0; i < count; i++) /* arrays of big-endian files are copies */
+        /* arrays of big-endian files are copies, so they may be changed */
+        for (uint64_t i = 0; i < count; i++)
             ((uint64_t *)(uintptr_t)sample->branches)[3 * i + 2] =
                 branch_flags(sample->branches[3 * i + 2]);
     if (attr->branch_sample_type & COUNTERS)
         take_array(c, count);
 }
 
-/* Who, when and where: the fixed fields that come first. */
+/* The fixed fields that come first: who, when and where. */
 static void take_sample_head(struct cursor *c, uint64_t type, struct spex_perf_event *event)
 {
     struct spex_perf_sample *sample = &event->u.sample;
@@ -212,7 +213,7 @@ static void take_sample_head(struct cursor *c, uint64_t type, struct spex_perf_e
     }
 }
 
-/* Fields stand in the order of their bits, but for the first of all, the identifier. */
+/* Fields come in the order of their bits, except that the identifier is first. */
 static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
                         struct spex_perf_event *event)
 {
@@ -233,7 +234,7 @@ static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
         uint32_t size = take32(c);
         sample->raw = take(c, size);
         sample->raw_size = c->cut ? 0 : size;
-        /* The kernel pads so that the size word and the data make whole words. */
+        /* The kernel pads so that the size word plus the data fill whole words. */
         if (!c->cut && (size + 4) & 7)
             take(c, 8 - ((size + 4) & 7));
     }
@@ -274,7 +275,7 @@ static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
         sample->aux = take(c, size <= RECORD_MAX ? size : RECORD_MAX + 1);
         sample->aux_size = c->cut ? 0 : size;
     }
-    /* Fields that are newer than this code all come last: what is left over belongs to them. */
+    /* Fields unknown to this code all come last: the rest of the record is theirs. */
 }
 
 /* ---- the rest ---- */
@@ -386,7 +387,7 @@ static void take_time_conv(struct cursor *c, struct spex_perf_event *event)
     event->u.time_conv.shift = take64(c);
     event->u.time_conv.mult = take64(c);
     event->u.time_conv.zero = take64(c);
-    if (c->end - c->position >= 24) { /* the short old form ends before these */
+    if (c->end - c->position >= 24) { /* older, shorter records end before these */
         event->u.time_conv.cycles = take64(c);
         event->u.time_conv.mask = take64(c);
         const uint8_t *caps = take(c, 8);

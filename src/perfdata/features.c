@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* u32 length, then that many bytes, terminated and filled up with zeros. */
+/* u32 length, then that many bytes: terminated and padded with zeros. */
 static const char *take_string(struct cursor *s)
 {
     uint32_t length = take32(s);
@@ -39,7 +39,7 @@ static void read_cmdline(struct cursor *s)
     s->file->info.cmdline_count = s->file->cmdline.count - 1;
 }
 
-/* Names of events, by the ids that it lists for each. */
+/* Names of events, each with its ids. */
 static void read_event_desc(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
@@ -57,7 +57,7 @@ static void read_event_desc(struct cursor *s)
         const uint8_t *ids = take(s, 8 * (size_t)id_count);
         if (s->cut)
             break;
-        /* Same order as the attributes, but an id is more reliable. */
+        /* Events come in the order of the attributes, but ids are more reliable. */
         const struct id_entry *id = id_count ? perfdata_id_find(file, get64(file, ids)) : NULL;
         struct spex_perf_attr *a = id                      ? &file->attrs.items[id->attr]
                                    : i < file->attrs.count ? &file->attrs.items[i]
@@ -83,8 +83,8 @@ static void read_numa(struct cursor *s)
 }
 
 /*
- * The blocks of physical memory that belong to a node, a bit each; the size of a bitmap is stored
- * twice.
+ * The blocks of physical memory that belong to a node, one bit each; the size of the bitmap is
+ * stored twice.
  */
 static void read_memory(struct cursor *s)
 {
@@ -128,7 +128,7 @@ static int compare_index(const void *a, const void *b)
     return ORDER(x->offset, y->offset);
 }
 
-/* The index helps to get past damage. The walk over the records checks whether it is right. */
+/* The index helps to get past damage. The pass over the records checks it. */
 static void read_auxtrace_index(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
@@ -200,7 +200,7 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         info->arch = take_string(&s);
         break;
     case FEATURE_NRCPUS:
-        /* perf writes the number available first, whatever its document says. */
+        /* perf writes the number available first, despite its documentation. */
         info->cpus_available = take32(&s);
         info->cpus_online = take32(&s);
         break;
@@ -209,7 +209,7 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         break;
     case FEATURE_CPUID:
         info->cpuid = take_string(&s);
-        /* Arm: MIDR_EL1 in hexadecimal; other machines write names. */
+        /* On Arm: MIDR_EL1 in hexadecimal; on other machines a name. */
         if (!strncmp(info->cpuid, "0x", 2))
             file->midr = strtoull(info->cpuid, NULL, 16);
         break;
@@ -238,7 +238,7 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         break;
     case FEATURE_COMPRESSED: {
         enum { MOST = 64 << 20 };
-        /* version, type, level, ratio, length of the ring buffer it was taken from */
+        /* version, type, level, ratio, size of the ring buffer */
         take(&s, 16);
         uint32_t length = take32(&s);
         if (!s.cut)
@@ -259,10 +259,10 @@ void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw)
     uint64_t feature = get64(file, raw->bytes + HEADER_SIZE);
     size_t size = raw->size - HEADER_SIZE - 8;
     if (feature >= FEATURE_BITS)
-        return; /* perf ends the list with a number beyond the last */
+        return; /* perf ends the list with a feature number beyond the last */
     uint64_t bit = BIT(feature & 63);
     if (file->info.features[feature / 64] & bit)
-        return; /* a section after the data wins */
+        return; /* a section after the data takes precedence */
     if (!raw->inflated) {
         file->features[feature].offset = raw->offset + HEADER_SIZE + 8;
         file->features[feature].size = size;
@@ -301,7 +301,7 @@ void perfdata_features_read(struct spex_perfdata *file)
         file->features[i].offset = offset;
         file->features[i].size = size;
     }
-    /* Some sections need others: ids and the bounds of the data are known before any is read. */
+    /* Some sections need others: read only when ids and the bounds of the data are known. */
     for (unsigned i = 0; i < FEATURE_BITS; i++)
         if (info->features[i / 64] >> (i % 64) & 1)
             read_feature(file, i, file->data + file->features[i].offset, file->features[i].size,

@@ -1,4 +1,7 @@
-/* What the parts of the reader share. See include/spex/perfdata.h for the shape of it. */
+/*
+ * Declarations that the parts of the reader share. include/spex/perfdata.h describes the
+ * whole.
+ */
 #ifndef PERFDATA_FILE_H
 #define PERFDATA_FILE_H
 
@@ -38,7 +41,7 @@ enum feature {
     FEATURE_COMPRESSED = 27,
 };
 
-/* ---- strings live in blocks until the handle is closed; equal ones once ---- */
+/* ---- strings are interned and live in blocks until the handle is closed ---- */
 
 struct strings {
     VEC(char *) blocks;
@@ -77,9 +80,9 @@ struct walk {
     struct spex_perfdata *file;
     uint64_t position, end;
     uint64_t last;    /* offset of the last good record: searches keep its alignment */
-    uint64_t dropped; /* pages below this were given back */
-    bool report;      /* report problems: in the first pass only */
-    bool inflating;   /* records come out of the inflater's buffer */
+    uint64_t dropped; /* pages below this were released */
+    bool report;      /* report problems: true in the first pass only */
+    bool inflating;   /* records currently come from the inflater's buffer */
     size_t index;     /* next entry of the AUXTRACE index */
     struct inflater *inflater;
 };
@@ -88,24 +91,24 @@ void perfdata_walk_fini(struct walk *walk);
 void perfdata_walk_seek(struct walk *walk, uint64_t offset);
 bool perfdata_walk_next(struct walk *walk, struct raw *raw);
 
-/* Gives resident pages of the file back; they come again when touched. */
+/* Releases resident pages of the file; touching them reads them again. */
 void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
-/* Many pages at once: one by one, threads would wait for each other. */
+/* Maps many pages at once: one by one, threads would wait for each other. */
 void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
 
-/* Output of COMPRESSED records; keeps a cut record for the next one. */
+/* Decompresses COMPRESSED records; keeps an incomplete record for the next one. */
 struct inflater *perfdata_inflater_new(void);
 void perfdata_inflater_free(struct inflater *inflater);
-/* Starts on the bytes of one COMPRESSED record, which stay in place until it is used up. */
+/* Starts on the bytes of one COMPRESSED record, which must stay in place until used up. */
 void perfdata_inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size,
                             uint64_t limit);
 /*
  * SPEX_OK: the next record's bytes; SPEX_END: feed more; SPEX_INVALID: the compressed data is
- * damaged; SPEX_RANGE: it grows beyond the limit.
+ * damaged; SPEX_RANGE: its output exceeds the limit.
  */
 enum spex_status perfdata_inflater_next(struct inflater *inflater, bool big_endian,
                                         const uint8_t **bytes);
-/* Bytes of a cut record that wait for more. */
+/* Bytes of an incomplete record that wait for more. */
 size_t perfdata_inflater_rest(const struct inflater *inflater);
 
 /* ---- state tables ---- */
@@ -124,7 +127,7 @@ struct task_event { /* what happened, in file order */
 struct switch_event {
     uint64_t time;
     uint32_t seq;
-    int32_t cpu, pid, tid; /* tid -1: unknown from here on */
+    int32_t cpu, pid, tid; /* tid -1: unknown from now on */
 };
 
 struct thread_entry {
@@ -139,9 +142,9 @@ struct epoch {
     uint64_t time;
     uint32_t seq;
     int32_t pid;
-    uint32_t parent; /* epoch it was forked from, or NO_EPOCH */
+    uint32_t parent; /* epoch from which it was forked, or NO_EPOCH */
     uint64_t parent_time;
-    uint32_t *maps; /* indexes into maps, in order of time */
+    uint32_t *maps; /* indexes into maps, sorted by time */
     uint32_t count;
     size_t capacity;
     uint64_t *bounds; /* sorted addresses; NULL: few maps, searched one by one */
@@ -163,18 +166,18 @@ struct state {
 struct chunk { /* the data of one AUXTRACE record */
     uint64_t file_offset, offset, size;
     uint64_t reference;
-    bool foreign; /* the last AUXTRACE_INFO before it was of another kind of trace */
+    bool foreign; /* the last AUXTRACE_INFO before it described another kind of trace */
 };
 
-struct aux_span { /* what an AUX record tells of */
+struct aux_span { /* the range that an AUX record reports */
     int32_t owner, tid;
     uint32_t attr;
     uint64_t offset, size;
 };
 
-struct foreign { /* traces that are not SPE's (foreign.c) */
+struct foreign { /* traces of other kinds than SPE (foreign.c) */
     bool there, now, by_cpu;
-    unsigned type; /* of the first one, */
+    unsigned type; /* type of the first such trace */
     uint64_t offset;
     VEC(struct aux_span) spans;
 };
@@ -182,7 +185,7 @@ struct foreign { /* traces that are not SPE's (foreign.c) */
 struct gap { /* data was lost after this offset of a queue */
     uint64_t offset;
     int32_t cpu, tid; /* -1: unknown */
-    int32_t owner;    /* cpu or tid, whichever queues are by */
+    int32_t owner;    /* cpu or tid, depending on how queues are bound */
     uint32_t flags;
 };
 
@@ -213,22 +216,22 @@ struct index_entry {
 struct spex_perfdata {
     const uint8_t *data;
     uint64_t size;
-    bool mapped;       /* data is our mapping: pages may be given back */
+    bool mapped;       /* data is our own mapping, so pages may be released */
     bool swap;         /* byte order differs from the host's */
-    bool failed;       /* out of memory once: tables are incomplete */
-    uint64_t told_end; /* where the header says that the data ends; 0: it does not say */
+    bool failed;       /* ran out of memory: tables are incomplete */
+    uint64_t told_end; /* where the header says the data ends; 0: it does not say */
     struct spex_perf_info info;
     char *path;
-    const struct below *below; /* while it is opened */
+    const struct below *below; /* set while the file is being opened */
     struct strings strings;
     VEC(struct spex_perf_attr) attrs;
     VEC(struct id_entry) ids; /* sorted by id once scanned */
     bool ids_sorted;
-    bool header_attrs; /* events are in the header; HEADER_ATTR records repeat them */
+    bool header_attrs; /* events are in the header; HEADER_ATTR records only repeat them */
     VEC(struct spex_perf_problem) problems;
     VEC(const char *) problem_kinds; /* format strings, parallel to problems */
     VEC(struct spex_perf_node) nodes;
-    VEC(struct memory_node) memory; /* of MEM_TOPOLOGY, whose blocks are of block_size bytes */
+    VEC(struct memory_node) memory; /* from MEM_TOPOLOGY; blocks have block_size bytes */
     VEC(uint64_t) blocks;
     uint64_t block_size; /* 0: not known */
     VEC(struct spex_perf_cpu) cpus;
@@ -284,12 +287,15 @@ void perfdata_scan(struct spex_perfdata *file);
 
 /* ---- event.c ---- */
 
-/* Room must hold what has to be swapped: RECORD_MAX + 8 bytes, aligned. */
+/* Room must hold a record that has to be byte-swapped: RECORD_MAX + 8 bytes, aligned. */
 bool perfdata_event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
                           struct spex_perf_event *event);
 /* The entry of a sample id, or NULL. */
 struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id);
-/* The struct perf_event_attr at bytes (size available); its event's ids are not touched. */
+/*
+ * Parses the struct perf_event_attr at bytes (size available) without touching the event's
+ * ids.
+ */
 bool perfdata_attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
                          struct spex_perf_attr *attr);
 
@@ -306,14 +312,14 @@ void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, 
 void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
                         const struct spex_perf_event *event);
 void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_event *event);
-/* An AUXTRACE_INFO of another kind; an AUX record; all are known. */
+/* Called for an AUXTRACE_INFO of another kind; for an AUX record; when all are known. */
 void perfdata_foreign_info(struct spex_perfdata *file, const struct raw *raw, unsigned type);
 void perfdata_foreign_aux(struct spex_perfdata *file, const struct spex_perf_event *event);
 void perfdata_foreign_refuse(struct spex_perfdata *file);
 void perfdata_aux_build(struct spex_perfdata *file);
 void perfdata_aux_fini(struct spex_perfdata *file);
 
-/* epoch.c: its maps are known; they can be searched. False: no memory. */
+/* epoch.c: builds the search tree once the epoch's maps are complete. False: out of memory. */
 bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch);
 const struct spex_perf_map *perfdata_epoch_find(const struct spex_perfdata *file,
                                                 const struct epoch *epoch, uint64_t address,

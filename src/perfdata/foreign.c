@@ -1,6 +1,6 @@
 /*
- * AUX data that is not SPE's: Intel PT, CoreSight ETM and others look like SPE records in places.
- * What AUXTRACE_INFO and the events of AUX records say decides what a chunk holds.
+ * AUX data that is not SPE's: Intel PT, CoreSight ETM and others look like SPE records in
+ * places. AUXTRACE_INFO and the events of AUX records decide what a chunk holds.
  */
 #include "file.h"
 
@@ -51,7 +51,7 @@ static int by_place(const void *a, const void *b)
     return x->owner != y->owner ? ORDER(x->owner, y->owner) : ORDER(x->offset, y->offset);
 }
 
-/* The event whose AUX record tells of the chunk, if they all are of one kind; else NULL. */
+/* The event whose AUX records cover the chunk, if they are all of one kind; else NULL. */
 static const struct spex_perf_attr *event_of(const struct spex_perfdata *file, int32_t owner,
                                              const struct chunk *chunk)
 {
@@ -66,7 +66,7 @@ static const struct spex_perf_attr *event_of(const struct spex_perfdata *file, i
         else
             high = middle;
     }
-    /* those that begin before: the nearest two offsets, as each kind has one of its own */
+    /* spans that begin before the chunk: the nearest ones, as each kind has its own offsets */
     for (size_t i = low; i && low - i < 4 && spans[i - 1].owner == owner; i--) {
         const struct aux_span *span = &spans[i - 1];
         const struct spex_perf_attr *attr = &file->attrs.items[span->attr];
@@ -83,13 +83,13 @@ static bool is_foreign(const struct spex_perfdata *file, const struct queue *que
                        const struct chunk *chunk)
 {
     if (!file->info.auxtrace_version)
-        return true; /* nothing here is SPE's */
+        return true; /* nothing in this file is SPE data */
     int32_t owner = file->foreign.by_cpu ? queue->queue.cpu : queue->queue.tid;
     const struct spex_perf_attr *attr = event_of(file, owner, chunk);
     return attr ? !attr->spe : chunk->foreign;
 }
 
-/* Leaves out what is not SPE's; returns the bytes left out. */
+/* Drops chunks that are not SPE's; returns the bytes dropped. */
 static uint64_t sift(struct spex_perfdata *file, struct queue *queue)
 {
     size_t kept = 0;

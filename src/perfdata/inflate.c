@@ -8,9 +8,9 @@ struct inflater {
     ZSTD_DStream *stream;
     const uint8_t *input;
     size_t input_size, input_position;
-    uint64_t output, limit; /* of this COMPRESSED record */
+    uint64_t output, limit; /* output of this COMPRESSED record so far, and its limit */
     uint64_t fed, made;     /* in all */
-    bool broken;            /* the stream is damaged: nothing more until it ends */
+    bool broken;            /* the stream is damaged: no output until it ends */
     size_t start, end;      /* unread bytes in buffer */
     uint8_t buffer[RECORD_MAX + 1 + (128 << 10)];
 };
@@ -50,7 +50,7 @@ void perfdata_inflater_feed(struct inflater *inflater, const uint8_t *data, size
     inflater->fed += size;
     inflater->limit = limit;
     if (inflater->broken) {
-        /* Perhaps a new stream begins here. A record that was cut off before it is lost. */
+        /* A new stream may begin here. A record that was cut off before it is lost. */
         ZSTD_initDStream(inflater->stream);
         inflater->start = inflater->end = 0;
         inflater->broken = false;
@@ -64,7 +64,7 @@ size_t perfdata_inflater_rest(const struct inflater *inflater)
 
 static enum spex_status inflate_some(struct inflater *inflater)
 {
-    /* Real records differ at least in their times: zstd makes them about ten times smaller. */
+    /* Real records differ at least in their times: zstd shrinks them about tenfold. */
     enum { FREE = 16 << 20, RATIO = 100 };
     if (inflater->made > FREE && (inflater->made - FREE) / RATIO > inflater->fed) {
         inflater->broken = true;

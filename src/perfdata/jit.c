@@ -55,7 +55,7 @@ static void read_map(const char *data, size_t size, jit_sink *sink, void *contex
     }
 }
 
-/* The functions loaded last, for records that move them. */
+/* Functions loaded recently, for MOVE records. */
 enum { REMEMBERED = 4096 };
 struct loaded {
     uint64_t index;
@@ -74,7 +74,7 @@ static void read_dump(const char *data, size_t size, jit_sink *sink, void *conte
         const char *p = data + at;
         uint32_t id = le32(p), total = le32(p + 4);
         if (total < DUMP_RECORD || total > size - at)
-            break; /* the compiler was ended while it wrote */
+            break; /* the compiler was killed while writing */
         at += total;
         /* pid, tid, vma, then LOAD: address, size, index, name; MOVE: old, new, size, index */
         struct jit_code code = {.time = le64(p + 8), .end = at};

@@ -1,4 +1,4 @@
-/* Opening, querying and closing a file; reader.c reads what its bytes mean. */
+/* Opening, querying and closing a file; reader.c interprets its bytes. */
 #include "file.h"
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ bool spex_perfdata_is(const void *data, size_t size)
     return false;
 }
 
-/* ---- getting at the bytes ---- */
+/* ---- finding the bytes ---- */
 
 static enum spex_status map_file(struct spex_perfdata *file, const char *path,
                                  struct spex_error *error)

@@ -1,4 +1,4 @@
-/* What a file says: header, attributes, features, and one scan over its records. */
+/* Reads a file's header, attributes and features, then scans its records once. */
 #include "file.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ static void add_id(struct spex_perfdata *file, uint64_t id, size_t attr)
     file->ids_sorted = false;
 }
 
-/* Adds an event with the ids stored (in file order) at ids. */
+/* Adds an event whose ids are at ids, in the file's byte order. */
 static void add_attr(struct spex_perfdata *file, const struct spex_perf_attr *parsed,
                      const uint8_t *ids, size_t count, uint64_t offset)
 {
@@ -55,8 +55,7 @@ static void add_attr(struct spex_perfdata *file, const struct spex_perf_attr *pa
     attr->id_count = count;
 }
 
-/* The attrs section: attributes of attr_size bytes, each with the place of its ids at its end.
- */
+/* The attrs section: attributes of attr_size bytes, each followed by the place of its ids. */
 static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t size)
 {
     uint64_t each = file->info.attr_size;
@@ -237,7 +236,10 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
 
 /* ---- the scan ---- */
 
-/* Handles one of perf's own records, which have no struct of ours; false if it is not one. */
+/*
+ * Handles records that perf itself synthesizes, which have no struct of ours; false for
+ * others.
+ */
 static bool scan_own(struct spex_perfdata *file, const struct raw *raw)
 {
     switch (raw->type) {
@@ -334,7 +336,7 @@ static void find_spe_attrs(struct spex_perfdata *file)
         for (size_t j = 0; j < file->cpus.count; j++)
             attr->spe |= file->cpus.items[j].pmu_type == attr->type;
         if (attr->spe && !attr->config[3] && !attr->config[4]) {
-            /* Attributes of the old size have no room for these; the event's name has them. */
+            /* Attributes of the old size cannot hold these; the event's name has them. */
             struct spex_perf_terms terms;
             if (spex_perf_terms_parse(attr->name, &terms, NULL) == SPEX_OK) {
                 attr->config[3] = terms.config[3];
@@ -346,8 +348,8 @@ static void find_spe_attrs(struct spex_perfdata *file)
 }
 
 /*
- * What is built from the tables later is up to eight times as large, if each event is of another
- * process.
+ * Tables built from these later are up to eight times as large, if each event belongs to a
+ * different process.
  */
 static bool room_to_build(const struct spex_perfdata *file)
 {
@@ -369,7 +371,7 @@ void perfdata_scan(struct spex_perfdata *file)
             file->failed = true;
     }
     perfdata_walk_fini(&walk);
-    if (file->failed) { /* keep what there is; later passes end here, too */
+    if (file->failed) { /* keep what was read; later passes end here, too */
         uint64_t offset = file->info.records ? raw.offset : file->info.data_offset;
         file->failed = false;
         file->info.data_size = offset - file->info.data_offset;
@@ -394,7 +396,7 @@ void perfdata_scan(struct spex_perfdata *file)
 /* ---- the file header ---- */
 
 /*
- * Feature bits are an array of longs; a big-endian 32-bit machine swaps them in halves. Like
+ * Feature bits are an array of longs; a big-endian 32-bit machine swaps their halves. Like
  * perf, decide by HOSTNAME, which every recording has.
  */
 static void read_feature_bits(struct spex_perfdata *file, const uint8_t *p)
@@ -420,7 +422,7 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
     /* The magic is a 64-bit number; version 1 spelled it in one byte order only. */
     info->big_endian = reversed;
     if (!memcmp(p, "PERFFILE", 8))
-        info->big_endian = p[8] == 0 && p[15] != 0; /* by the header's own size */
+        info->big_endian = p[8] == 0 && p[15] != 0; /* by the header's own size field */
     file->swap = info->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 
     uint64_t size = get64(file, p + 8);
@@ -475,7 +477,7 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
         memset(info->features, 0, sizeof info->features);
     } else if (!(info->features[0] | info->features[1] | info->features[2] | info->features[3]) &&
                info->data_size < file->size - info->data_offset) {
-        /* A recorder that died after its last update of the header: more may follow. */
+        /* The recorder died after its last update of the header: more records may follow. */
         perfdata_problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
                          "the recording was not ended properly; reading what follows, too");
         file->told_end = 0;

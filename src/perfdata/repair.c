@@ -1,7 +1,7 @@
 /*
- * Makes a file whole that ends too early because its writer was killed, the disk was full, or it
- * was not copied to its end. Nothing that a reader makes of the cut file may be lost: what there is
- * of the last AUXTRACE record's data stays, its size corrected.
+ * Completes a file that ends too early because its writer was killed, the disk was full, or it
+ * was not copied to its end. Nothing that a reader could get from the incomplete file may be
+ * lost: whatever data the last AUXTRACE record has stays, and its size is corrected.
  */
 #include "auxtrace.h"
 #include "file.h"
@@ -16,11 +16,12 @@ enum { BLOCK = 1 << 20, COMPRESSION = 20 };
 
 struct repair {
     int from, to;
-    uint64_t end;           /* of what is kept */
-    uint64_t cut, cut_size; /* the AUXTRACE record whose data is cut; what is left of it */
-    bool compressed;        /* there are COMPRESSED records */
-    VEC(uint64_t) index;    /* where AUXTRACE records are */
-    uint64_t feature[FEATURE_BITS][2]; /* position and size of the contents of FEATURE records */
+    uint64_t end; /* where the kept part ends */
+    /* the AUXTRACE record whose data is incomplete; how much of it there is */
+    uint64_t cut, cut_size;
+    bool compressed;                   /* there are COMPRESSED records */
+    VEC(uint64_t) index;               /* offsets of AUXTRACE records */
+    uint64_t feature[FEATURE_BITS][2]; /* offset and size of the contents of FEATURE records */
     int error;
 };
 
@@ -112,7 +113,7 @@ static void copy(struct repair *r, uint8_t *block, uint64_t from, uint64_t size,
 }
 
 /*
- * Takes what the sections after the data say, as far as they are there; false: all are, and the
+ * Copies the sections after the data, as far as they are present; false if all are, and the
  * file is whole.
  */
 static bool take_sections(struct repair *r, const uint8_t *header, uint64_t table, uint64_t size)
@@ -138,7 +139,7 @@ static bool take_sections(struct repair *r, const uint8_t *header, uint64_t tabl
     return cut;
 }
 
-/* What perf has to know to read COMPRESSED records: zstd, and how much one of them may hold. */
+/* What perf needs to read COMPRESSED records: zstd, and the largest output of one of them. */
 static void put_compression(struct repair *r, uint64_t at)
 {
     static const uint32_t words[COMPRESSION / 4] = {1, 1, 1, 1, 64 << 20};

@@ -1,10 +1,10 @@
 /*
  * Processes, threads, mappings and CPUs as of a time.
  *
- * The scan collects what happened; building sorts it by time (records of several CPUs are not
- * in order of time in the file) and plays it once, which leaves: threads, a history of
- * (process, name) per tid; epochs, the mappings of a process from one exec or fork to the
- * next; switches, who ran on each CPU.
+ * The scan collects events; building sorts them by time (records of several CPUs are not sorted
+ * in the file) and replays them once. The result: threads, a history of (process, name) per
+ * tid; epochs, the mappings of a process from one exec or fork to the next; switches, who ran
+ * on each CPU.
  */
 #include "file.h"
 
@@ -67,7 +67,7 @@ static bool add_map(struct spex_perfdata *file, const struct spex_perf_map *map)
 
 struct jit_maps {
     struct spex_perfdata *file;
-    const struct spex_perf_map *dump; /* how the file itself is mapped */
+    const struct spex_perf_map *dump; /* the mapping of the jitdump file itself */
     bool same_clock;
 };
 
@@ -91,7 +91,7 @@ static void add_jit(void *context, const struct jit_code *code)
                                         .filename = name});
 }
 
-/* A compiler maps its jitdump file so that there is a record of where it is. */
+/* A compiler maps its jitdump file so that a record says where it is. */
 static void read_dump(struct spex_perfdata *file, const struct spex_perf_event *event)
 {
     enum { USE_CLOCKID = 1 << 25, CLOCK_MONOTONIC_ID = 1 };
@@ -115,7 +115,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
     case SPEX_PERF_MMAP:
     case SPEX_PERF_MMAP2: {
         if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
-            return; /* of a process that is not one of the host's */
+            return; /* of a process that is not among the host's */
         if (add_map(file, &event->u.map))
             read_dump(file, event);
         break;
@@ -148,7 +148,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
         break;
     }
     case SPEX_PERF_FORK:
-        /* Its own time cannot be compared with records that have none. */
+        /* Its own time cannot be compared with records without one. */
         add_task(file, &(struct task_event){.time = event->time,
                                             .pid = event->u.task.pid,
                                             .tid = event->u.task.tid,
@@ -190,7 +190,7 @@ static int compare_switch(const void *a, const void *b)
                                 : ORDER(x->seq, y->seq);
 }
 
-/* By tid; the order of time within one tid is that of seq. */
+/* By tid; within a tid, seq keeps the order of time. */
 static int compare_thread(const void *a, const void *b)
 {
     const struct thread_entry *x = a, *y = b;
@@ -203,7 +203,7 @@ static int compare_epoch(const void *a, const void *b)
     return x->pid != y->pid ? ORDER(x->pid, y->pid) : ORDER(x->seq, y->seq);
 }
 
-/* pid or tid -> the newest entry about it, while playing. */
+/* pid or tid -> the newest entry about it, during the replay. */
 struct newest {
     struct {
         int32_t key;
@@ -231,7 +231,7 @@ static uint32_t *newest_find(struct newest *newest, int32_t key)
         slot = (slot + 1) & mask;
     if (!newest->slots[slot].value) {
         newest->slots[slot].key = key;
-        newest->count++; /* the caller stores a value now */
+        newest->count++; /* the caller now stores a value */
     }
     return &newest->slots[slot].value;
 }
@@ -275,7 +275,7 @@ static struct epoch *add_epoch(struct play *play, uint64_t time, int32_t pid)
     struct state *state = &play->file->state;
     struct epoch *epoch = vec_push(&state->epochs);
     if (epoch)
-        *epoch = (struct epoch){0}; /* freed with the others in any case */
+        *epoch = (struct epoch){0}; /* so that it is freed with the others in any case */
     uint32_t *newest = epoch ? newest_find(&play->epochs, pid) : NULL;
     if (!newest)
         return NULL;
@@ -324,7 +324,7 @@ static bool play_map(struct play *play, const struct task_event *task)
     struct state *state = &play->file->state;
     uint32_t index = newest_get(&play->epochs, task->pid);
     struct epoch *epoch = index ? &state->epochs.items[index - 1] : NULL;
-    if (!epoch) /* of a process that was there before: its mappings count from the start */
+    if (!epoch) /* a process that existed before: its mappings hold from the start */
         epoch = add_epoch(play, 0, task->pid);
     if (!epoch || !vec_grow(&epoch->maps, &epoch->capacity, epoch->count + 1, sizeof *epoch->maps))
         return false;
@@ -352,7 +352,7 @@ static bool play_task(struct play *play, const struct task_event *task)
 
 static bool link_parents(struct state *state)
 {
-    /* Sorting by pid moves epochs, but parents are numbers of the old order, which seq keeps. */
+    /* Sorting by pid moves epochs, but parents refer to the old order, which seq keeps. */
     size_t count = state->epochs.count;
     uint32_t *moved = malloc((count ? count : 1) * sizeof *moved);
     if (!moved)
@@ -368,7 +368,7 @@ static bool link_parents(struct state *state)
     return true;
 }
 
-/* The switch-out of one thread and the switch-in of the next say the same thing twice. */
+/* One thread's switch-out and the next one's switch-in report the same switch twice. */
 static void merge_switches(struct state *state)
 {
     size_t kept = 0;
@@ -424,7 +424,7 @@ void perfdata_state_fini(struct spex_perfdata *file)
 
 /* ---- asking ---- */
 
-/* The last of the sorted items with this key that is not younger than time. */
+/* The last of the sorted items with this key that is no later than time. */
 #define LAST_BEFORE(result, vec, member, wanted, when)                                             \
     do {                                                                                           \
         size_t low_ = 0, high_ = (vec)->count;                                                     \

@@ -13,7 +13,7 @@ struct stream {
     int from, to;
     uint8_t *block;
     int error; /* errno of a write */
-    bool cut;  /* the file is not what its header says */
+    bool cut;  /* the file contradicts its header */
 };
 
 static bool read_at(struct stream *s, void *data, size_t size, uint64_t at)
@@ -73,10 +73,7 @@ static void put_attrs(struct stream *s, const uint8_t *header)
                        le64(attr + each - 8));
 }
 
-/*
- * MEM_TOPOLOGY has no record in a file, since perf treats a second one as an error: it gets one
- * here.
- */
+/* MEM_TOPOLOGY has no record in a file, since perf rejects a second one: it gets one here. */
 static void put_memory(struct stream *s, const uint8_t *header)
 {
     uint64_t at = le64(header + 40) + le64(header + 48);

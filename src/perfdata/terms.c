@@ -81,7 +81,7 @@ enum spex_status perf_terms_parse(const char *text, const struct perf_term *tabl
                 terms.exclude_kernel |= *p == 'u';
                 terms.exclude_user |= *p == 'k';
             }
-            if (terms.exclude_kernel && terms.exclude_user) /* both named: both wanted */
+            if (terms.exclude_kernel && terms.exclude_user) /* both given: both wanted */
                 terms.exclude_kernel = terms.exclude_user = false;
             end = slash;
         } else if (*text) {
@@ -115,7 +115,7 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
         uint64_t value = bits_get(config[term->word], term->high, term->low);
         if (!value)
             continue;
-        /* Masks are read in hexadecimal, numbers in decimal. */
+        /* Masks are written in hexadecimal, numbers in decimal. */
         int n = snprintf(length < capacity ? text + length : NULL,
                          length < capacity ? capacity - length : 0,
                          term->high - term->low == 63 ? "%s%s=0x%llx" : "%s%s=%llu",

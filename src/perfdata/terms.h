@@ -1,4 +1,4 @@
-/* Terms of an event string by a table: ours, or what a kernel's driver says that it has. */
+/* Parses the terms of an event string by a table: ours, or what a kernel's driver offers. */
 #ifndef PERFDATA_TERMS_H
 #define PERFDATA_TERMS_H
 

@@ -16,7 +16,7 @@ uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns)
     unsigned shift = (unsigned)time->shift & 63;
     uint64_t t = ns - time->zero;
     if (!time->mult)
-        return 0; /* perf divides by it and dies */
+        return 0; /* perf would divide by it and crash */
     uint64_t quotient = t / time->mult;
     uint64_t rest = t % time->mult;
     return (quotient << shift) + (rest << shift) / time->mult;

@@ -1,4 +1,4 @@
-/* Interned strings, the list of problems. */
+/* Interned strings and the list of problems. */
 #include "file.h"
 
 #include "base/hash.h"
@@ -41,7 +41,7 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
             return old;
     if (strings->room < length + 1) {
         size_t size = length + 1 > BLOCK ? length + 1 : BLOCK;
-        /* blocks are too small to ask for each */
+        /* blocks are too small to ask the limit for each */
         bool fits = strings->blocks.count % 64 || memory_allows(64 * BLOCK);
         char *block = fits ? malloc(size) : NULL, **place;
         if (!block || !(place = vec_push(&strings->blocks))) {
@@ -51,7 +51,7 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
         *place = block;
         strings->room = size;
     }
-    /* Blocks are filled from their end, so that only room has to be remembered. */
+    /* Blocks are filled from their end, so that only the remaining room has to be stored. */
     char *copy = strings->blocks.items[strings->blocks.count - 1] + strings->room - length - 1;
     memcpy(copy, text, length);
     copy[length] = '\0';

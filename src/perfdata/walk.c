@@ -1,8 +1,8 @@
 /*
- * The records of the data section, one after the other, damage stepped over.
+ * Walks the records of the data section, one after the other, skipping damage.
  *
- * A record's size is all that links it to the next. Where a size cannot be right, this
- * searches for the next place where several records follow each other.
+ * Only a record's size links it to the next. Where a size cannot be right, this searches for
+ * the next place where several records follow each other.
  */
 #include "auxtrace.h"
 #include "file.h"
@@ -11,12 +11,12 @@
 #include <sys/mman.h>
 
 enum {
-    DROP_BEHIND = 8 << 20, /* give pages back in steps of this */
-    CHAIN = 4,             /* records in a row that make a place credible */
+    DROP_BEHIND = 8 << 20, /* release pages in steps of this */
+    CHAIN = 4,             /* records in a row that make an offset credible */
     TYPE_LAST = 255,       /* no version of perf has record types above this */
-    NO_MISC = 0x0ff8,      /* bits of misc that no type of record has */
+    NO_MISC = 0x0ff8,      /* bits of misc that no record type uses */
 };
-/* Of data that is written at once, which is at most an AUX area. */
+/* The most data written at once: an AUX area. */
 #define AUXTRACE_MOST (UINT64_C(4) << 30)
 
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
@@ -45,7 +45,7 @@ void perfdata_walk_fini(struct walk *walk)
 
 void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
 {
-    /* Touching a page maps those around it, too, so whole neighbourhoods are given back. */
+    /* Touching a page also maps those around it, so whole neighbourhoods are released. */
     enum { AROUND = 64 << 10 };
     if (!file->mapped)
         return;
@@ -62,7 +62,7 @@ void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64
 #ifdef MADV_POPULATE_READ
     enum { WORTH_IT = 128 << 10, PAGES = 64 << 10 };
     from &= ~(uint64_t)(PAGES - 1);
-    if (file->mapped && to > from + WORTH_IT) /* where it cannot be done, pages come one by one */
+    if (file->mapped && to > from + WORTH_IT) /* where this fails, pages come one by one */
         (void)madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_POPULATE_READ);
 #else
     (void)file;
@@ -71,7 +71,7 @@ void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64
 #endif
 }
 
-/* What was read is not needed again soon: keep resident memory small whatever the file. */
+/* What was read is not needed again soon: keeps resident memory small for files of any size. */
 static void drop_read(struct walk *walk)
 {
     if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
@@ -80,7 +80,7 @@ static void drop_read(struct walk *walk)
     walk->dropped = walk->position;
 }
 
-/* Bytes that follow a record outside its size; 0 for nearly all types. */
+/* Bytes that follow a record and are not in its size; 0 for nearly all types. */
 static uint64_t trailing(const struct spex_perfdata *file, const uint8_t *bytes, uint32_t type,
                          uint32_t size)
 {
@@ -91,7 +91,7 @@ static uint64_t trailing(const struct spex_perfdata *file, const uint8_t *bytes,
     return 0;
 }
 
-/* Smallest size of the types whose size is known, so that guesses are well founded. */
+/* Smallest size of each type whose layout is known, to make guesses reliable. */
 static uint32_t least_size(uint32_t type)
 {
     switch (type) {
@@ -124,7 +124,7 @@ static uint32_t least_size(uint32_t type)
     }
 }
 
-/* Could a record stand here? *next is where it would end. Only for searching. */
+/* Whether a record could be at position; *next is where it would end. Only for searching. */
 static bool credible(const struct walk *walk, uint64_t position, uint64_t *next)
 {
     const struct spex_perfdata *file = walk->file;
@@ -159,7 +159,7 @@ static bool credible_chain(const struct walk *walk, uint64_t position)
     return true;
 }
 
-/* The first place at or after from, and before limit, where records go on; limit if none. */
+/* The first offset in [from, limit) where records go on; limit if there is none. */
 static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t limit)
 {
     uint64_t position = from + ((walk->last - from) & 7);
@@ -170,8 +170,8 @@ static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t l
 }
 
 /*
- * The next position after `position` where the AUXTRACE index names a record; end if none.
- * Entries that point at no such record are reported and skipped.
+ * The next position after `position` where the AUXTRACE index names a record; end if there is
+ * none. Entries that point elsewhere are reported and skipped.
  */
 static uint64_t next_indexed(struct walk *walk, uint64_t position)
 {
@@ -191,10 +191,11 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
 }
 
 /*
- * How much follows an AUXTRACE record that says more than there is. Either the file was cut here,
- * and all is its data, or its size is wrong, and records go on somewhere inside. Sample records
- * look like perf's often enough (the same bytes at the same distances), so that a search would cut
- * whole stretches off good data: it is for sizes that cannot be.
+ * How much data follows an AUXTRACE record that claims more than there is. Either the file was
+ * cut off here, and all of the rest is its data, or its size is wrong, and records go on
+ * somewhere inside. Sample records often look like perf's (the same bytes at the same
+ * distances), so a search would take whole stretches away from good data: it is only used for
+ * impossible sizes.
  */
 static uint64_t cut_payload(struct walk *walk, uint64_t start, uint64_t size)
 {
@@ -204,7 +205,7 @@ static uint64_t cut_payload(struct walk *walk, uint64_t start, uint64_t size)
     return resynchronize(walk, start, next_indexed(walk, start - 1)) - start;
 }
 
-/* How much of an AUXTRACE's data is present. Sets the position after it. */
+/* Determines how much of an AUXTRACE's data is present. Sets the position after it. */
 static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 {
     uint64_t start = walk->position, room = walk->end - start, stop;

@@ -2,11 +2,11 @@
  * Writing perf.data: what Linux perf 6.1 and newer accept (docs/perf-data.md).
  *
  * The file is readable whenever writing stops. The header and the attributes come first and
- * claim no feature sections; machine and CPUs stand in FEATURE records at the head of the
- * data; the header's data size follows the data. Finishing adds the feature sections, then one
- * write of the header makes them count. When the disk is full, what fits is kept: the header
- * then says that the data ends after the last whole record. All numbers are little-endian,
- * whatever the host.
+ * claim no feature sections; machine and CPUs are in FEATURE records at the head of the data;
+ * the header's data size is updated after the data. Finishing adds the feature sections, and a
+ * final write of the header makes them count. When the disk is full, what fits is kept: the
+ * header then says that the data ends after the last whole record. All numbers are
+ * little-endian, whatever the host.
  */
 #include "writing.h"
 
@@ -24,7 +24,7 @@
 
 enum { BUFFER = 256 << 10 };
 
-/* ---- bytes to the file ---- */
+/* ---- writing bytes to the file ---- */
 
 void writing_write(struct spex_perf_writer *w, const uint8_t *data, size_t size)
 {
@@ -83,7 +83,7 @@ void writing_commit(struct spex_perf_writer *w)
         writing_patch(w, size, sizeof size, 48);
 }
 
-/* ---- what the file has already ---- */
+/* ---- what the file already holds ---- */
 
 static bool adopt_chunk(struct spex_perf_writer *w, uint64_t at, const uint8_t *h)
 {
@@ -102,14 +102,14 @@ static bool adopt_chunk(struct spex_perf_writer *w, uint64_t at, const uint8_t *
     return true;
 }
 
-/* Some bytes of the file at a time: records of stacks are many and small. */
+/* A few bytes of the file at a time: records of stacks are many and small. */
 struct window {
     uint8_t bytes[32 << 10];
     uint64_t at;
     size_t size;
 };
 
-/* Up to so many bytes at `at`, at least HEADER_SIZE; NULL if the file does not have them. */
+/* Up to `want` bytes at `at`, at least HEADER_SIZE; NULL if the file is shorter. */
 static const uint8_t *look(struct spex_perf_writer *w, struct window *window, uint64_t at,
                            size_t *size)
 {
@@ -157,7 +157,7 @@ static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t e
 
 /* ---- opening ---- */
 
-/* The file was begun before and others appended AUX data: both stay, and writing goes on there. */
+/* Continues a file that was begun before and that others appended AUX data to: both stay. */
 static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                               struct spex_error *error)
 {

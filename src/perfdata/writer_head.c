@@ -1,4 +1,4 @@
-/* What a file says besides its records: header, attributes, feature sections, metadata of SPE. */
+/* Everything but the records: header, attributes, feature sections, SPE metadata. */
 #include "writing.h"
 
 #include "allocation.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { DEFAULT_PMU = 12 };
-enum { ID_SPE = 1, ID_DUMMY = 2 }; /* and CALLCHAIN_ID: attribute i has i + 1 */
+enum { ID_SPE = 1, ID_DUMMY = 2 }; /* CALLCHAIN_ID and others follow: attribute i has i + 1 */
 
 static uint64_t id_count(const struct spex_perf_writer *w)
 {
@@ -90,7 +90,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
         w->attrs[w->attr_count].name = beside[i].name;
         w->stacks = true;
         a = w->attrs[w->attr_count++].bytes;
-        put_le32(a, HARDWARE); /* an event with the period of SPE's */
+        put_le32(a, HARDWARE); /* a hardware event with the period of the SPE event */
         put_le32(a + 4, ATTR_SIZE);
         put_le64(a + 8, INSTRUCTIONS);
         put_le64(a + 16, o->period);
@@ -124,7 +124,7 @@ static void text_feature(struct spex_perf_writer *w, unsigned feature, const cha
         put_string(start_feature(w, feature), text);
 }
 
-/* perf puts the size of a bitmap before it, twice. */
+/* perf stores the size of a bitmap before it, twice. */
 static void put_bitmap(struct bytes *b, const uint64_t *words, size_t count)
 {
     uint64_t bits = 64 * count;
@@ -177,12 +177,15 @@ static void one_node_features(struct spex_perf_writer *w, uint64_t memory, uint3
     put64(b, 1); /* nodes */
     put64(b, 0); /* number of the node */
     put64(b, blocks);
-    put64(b, blocks); /* once more: it begins the bitmap */
+    put64(b, blocks); /* repeated: it begins the bitmap */
     for (uint64_t i = 0; i < blocks; i += 64)
         put64(b, blocks - i >= 64 ? ~UINT64_C(0) : BIT(blocks - i) - 1);
 }
 
-/* CPUs 0 to cpus - 1 whose group of so many is `node` of two; 0: there are no groups. */
+/*
+ * CPUs 0 to cpus - 1 that belong to `node` of two, where groups of `group` CPUs alternate;
+ * 0: no groups.
+ */
 static void put_cpu_list(struct bytes *b, uint32_t cpus, uint32_t group, uint32_t node)
 {
     const size_t room = group ? 24 * ((size_t)cpus / group + 1) : 24;
@@ -203,7 +206,7 @@ static void put_cpu_list(struct bytes *b, uint32_t cpus, uint32_t group, uint32_
     free(list);
 }
 
-/* A node is a socket with one die; a core has one thread. */
+/* A node is one socket with one die; a core has one thread. */
 static void topology_feature(struct spex_perf_writer *w, uint32_t cpus, uint32_t group)
 {
     const uint32_t sockets = group && group < cpus ? 2 : 1;
@@ -239,7 +242,7 @@ static void pmus_feature(struct spex_perf_writer *w, uint32_t spe)
     put_string(b, "arm_spe_0");
 }
 
-/* CPUs in groups of so many, in turn; each node has half of the memory. */
+/* Groups of CPUs alternate between two nodes; each has half of the memory. */
 static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint32_t cpus,
                                uint32_t group)
 {
@@ -257,7 +260,7 @@ static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint
         uint32_t last = group < cpus - cpu ? cpu + group - 1 : cpus - 1;
         snprintf(list + n, room - n, last > cpu ? "%s%u-%u" : "%s%u", n ? "," : "", cpu, last);
     }
-    /* blocks as large as the bits need */
+    /* as large a block as the bitmap needs */
     const uint64_t bits = 64 * words,
                    size = (((memory << 10) + bits - 1) / bits + 4095) & ~UINT64_C(4095);
     for (uint64_t at = 0; at < memory << 10; at += size) {
@@ -414,14 +417,15 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
     }
     for (unsigned i = 0; i < FEATURE_BITS; i++) {
         /*
-         * perf treats a second MEM_TOPOLOGY as an error; other features may come twice. Lists of
-         * CPUs may grow until the file is finished.
+         * perf rejects a second MEM_TOPOLOGY; other features may come twice. Lists of CPUs may
+         * grow until the file is finished.
          */
         bool late = i == FEATURE_MEM_TOPOLOGY || i == FEATURE_CPU_TOPOLOGY ||
                     (i == FEATURE_NUMA_TOPOLOGY && o->node_cpus);
         if (!w->has_feature[i] || (late && !w->pipe))
             continue;
-        if (w->features[i].vec.count > RECORD_MAX - 24) /* a long command line: at the end only */
+        /* e.g. a long command line: only at the end */
+        if (w->features[i].vec.count > RECORD_MAX - 24)
             continue;
         b = writing_begin(w, SPEX_PERF_FEATURE, 0);
         put64(b, i);
@@ -429,7 +433,7 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
         put_zeros(b, -b->vec.count & 7);
         writing_end(w);
     }
-    /* If TIME_CONV comes later than this, perf divides by zero and dies. */
+    /* If TIME_CONV came later than this, perf would divide by zero and crash. */
     b = writing_begin(w, SPEX_PERF_TIME_CONV, 0);
     put64(b, o->time.shift);
     put64(b, o->time.mult);
@@ -463,10 +467,10 @@ void writing_finish_features(struct spex_perf_writer *w)
         if (name > RECORD_MAX - 36)
             continue;
         b = start_feature(w, FEATURE_BUILD_ID);
-        put32(b, 0); /* a type is not used here */
+        put32(b, 0); /* type, unused here */
         put16(b, (uint16_t)(misc | MISC_SIZE));
         put16(b, (uint16_t)(36 + name));
-        put32(b, UINT32_MAX); /* pid: of the host */
+        put32(b, UINT32_MAX); /* pid: the host */
         put_bytes(b, id->bytes, 20);
         put32(b, id->size);
         put_aligned(b, id->filename, NAME_ALIGN);

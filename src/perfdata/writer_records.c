@@ -1,4 +1,4 @@
-/* Records of a file: those that spex makes, those of a kernel as they are, AUX data. */
+/* Writes records: those that spex makes, those of a kernel unchanged, AUX data. */
 #include "writing.h"
 
 #include "allocation.h"
@@ -15,7 +15,7 @@ struct bytes *writing_begin(struct spex_perf_writer *w, uint32_t type, uint16_t 
     w->record.vec.count = 0;
     put32(&w->record, type);
     put16(&w->record, misc);
-    put16(&w->record, 0); /* size: known at the end */
+    put16(&w->record, 0); /* size: filled in at the end */
     return &w->record;
 }
 
@@ -61,7 +61,7 @@ void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid,
                            bool exec, uint64_t time)
 {
     struct bytes *b = writing_begin(w, SPEX_PERF_COMM, exec ? SPEX_PERF_MISC_COMM_EXEC : 0);
-    char name[16]; /* as the kernel cuts it */
+    char name[16]; /* truncated as by the kernel */
     snprintf(name, sizeof name, "%s", comm);
     put32(b, (uint32_t)pid);
     put32(b, (uint32_t)tid);
@@ -111,7 +111,10 @@ static void remember_build_id(struct spex_perf_writer *w, const struct spex_perf
 
 void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map *map)
 {
-    /* The kernel's record has room for an inode or a build-id; ours may lack an inode. */
+    /*
+     * The kernel's record has room for an inode or a build-id, not both; ours may lack an
+     * inode.
+     */
     bool by_build_id = map->build_id_size && !map->ino;
     bool kernel = map->pid == SPEX_PERF_PID_KERNEL;
     unsigned misc = kernel ? SPEX_PERF_CPUMODE_KERNEL : SPEX_PERF_CPUMODE_USER;
@@ -148,7 +151,7 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time)
 {
     struct bytes *b;
-    if (w->per_thread) /* records have no CPU there: perf would refuse the file */
+    if (w->per_thread) /* records have no CPU then: perf would refuse the file */
         return;
     b = writing_begin(w, SPEX_PERF_SWITCH_CPU_WIDE, SPEX_PERF_MISC_SWITCH_OUT);
     put32(b, (uint32_t)next_pid);
@@ -225,7 +228,7 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
         return;
     spex_perf_writer_aux_kept(w, cpu, pid, tid, queue->offset, size, flags, time);
     if (size) {
-        /* perf counts the filling to whole words in the size, not in the next offset. */
+        /* perf counts the padding to whole words in the size, not in the next offset. */
         size_t filling = -size & 7;
         struct index_entry *entry = vec_push(&w->index);
         if (!entry) {
@@ -275,11 +278,14 @@ void perf_writer_build_id(struct spex_perf_writer *w, const char *filename, cons
     remember_build_id(w, &map);
 }
 
-/* The time and the build-id, which are at fixed offsets from a record's beginning or end. */
+/*
+ * Notes the time and the build-id, which are at fixed offsets from a record's beginning or
+ * end.
+ */
 static void see_record(struct spex_perf_writer *w, const uint8_t *r, size_t size)
 {
     uint32_t type = le32(r);
-    size_t behind = w->per_thread ? 16 : 24; /* of the time, to the end */
+    size_t behind = w->per_thread ? 16 : 24; /* distance of the time from the end */
     if (w->untimed)
         ;
     else if (type == SPEX_PERF_SAMPLE && size >= 40)

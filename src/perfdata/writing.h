@@ -1,6 +1,6 @@
 /*
- * A file that is being written, from within: writer.c opens and ends it, writer_head.c has what
- * comes before and after the records, writer_records.c the records.
+ * Internals of the writer: writer.c opens and ends a file, writer_head.c makes what comes
+ * before and after the records, writer_records.c the records.
  */
 #ifndef PERFDATA_WRITING_H
 #define PERFDATA_WRITING_H
@@ -10,10 +10,10 @@
 
 enum {
     ATTR_SIZE = PERF_WRITER_ATTR,
-    NAME_ALIGN = 64, /* of strings in feature sections, as perf pads them */
+    NAME_ALIGN = 64, /* alignment of strings in feature sections, as perf pads them */
 };
 
-/* Bytes in the making: a record, or a feature section. */
+/* A record or feature section under construction. */
 struct bytes {
     VEC(uint8_t) vec;
     bool failed;
@@ -82,14 +82,14 @@ static inline void put_string(struct bytes *b, const char *text)
 
 struct writer_queue {
     int32_t cpu, tid;
-    uint64_t offset; /* AUX bytes so far */
+    uint64_t offset; /* AUX bytes written so far */
     bool started;    /* ITRACE_START was written */
 };
 
 struct writer_attr {
     uint8_t bytes[ATTR_SIZE];
-    const char *name;    /* NULL: made of the terms */
-    const uint64_t *ids; /* NULL: one, its own */
+    const char *name;    /* NULL: built from the terms */
+    const uint64_t *ids; /* NULL: a single id, the event's own */
     size_t id_count;
     uint64_t own;
 };
@@ -100,8 +100,8 @@ struct spex_perf_writer {
     uint32_t cpus;
     int error; /* errno of the first failure */
     char *path;
-    uint64_t position; /* of the next byte, buffered ones included */
-    uint64_t written;  /* where the bytes end that the file really has */
+    uint64_t position; /* offset of the next byte, buffered ones included */
+    uint64_t written;  /* where the bytes end that have reached the file */
     uint64_t data_offset;
     uint64_t reference;
     uint64_t first_time, last_time;
@@ -116,43 +116,43 @@ struct spex_perf_writer {
     bool has_feature[FEATURE_BITS];
     struct writer_attr attrs[PERF_WRITER_EVENTS];
     unsigned attr_count;
-    uint64_t id_spe, id_tracking; /* the ids that records of the writer carry */
-    bool stacks;                  /* records of spex_perf_writer_stacks() have an event */
+    uint64_t id_spe, id_tracking; /* ids that the writer's own records carry */
+    bool stacks; /* there is an event for the records of spex_perf_writer_stacks() */
 };
 
 /* ---- writer.c ---- */
 
-/* Now, and through a buffer. */
+/* Writes directly, and through a buffer. */
 void writing_write(struct spex_perf_writer *w, const uint8_t *data, size_t size);
 void writing_emit(struct spex_perf_writer *w, const void *data, size_t size);
 void writing_flush(struct spex_perf_writer *w);
-/* Bytes over those that the file has at an offset. */
+/* Overwrites bytes of the file at an offset. */
 void writing_patch(struct spex_perf_writer *w, const void *data, size_t size, off_t at);
 /* Makes everything added so far part of the file. */
 void writing_commit(struct spex_perf_writer *w);
 
 /* ---- writer_head.c ---- */
 
-/* Attributes of our own events; or those of a machine's. */
+/* Attributes of spex's own events, or of a machine's. */
 void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer_options *o);
 void writing_take_attrs(struct spex_perf_writer *w, const struct perf_writer_machine *m);
-/* The feature sections that are known at the start; those that are known at the end. */
+/* Makes the feature sections known at the start; those known at the end. */
 void writing_make_features(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                            const struct perf_writer_machine *machine);
 void writing_finish_features(struct spex_perf_writer *w);
-/* The file's header; finished: it names the feature sections. */
+/* Writes the file's header; finished: it names the feature sections. */
 void writing_header(struct spex_perf_writer *w, uint64_t data_size, bool finished);
-/* Everything before the first event. */
+/* Writes everything before the first event. */
 void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                    const struct spex_perf_cpu *cpus);
-/* The feature sections, after the data. */
+/* Writes the feature sections, after the data. */
 void writing_sections(struct spex_perf_writer *w);
 
 /* ---- writer_records.c ---- */
 
 struct bytes *writing_begin(struct spex_perf_writer *w, uint32_t type, uint16_t misc);
 void writing_end(struct spex_perf_writer *w);
-/* NULL: no memory, and the writer has failed. */
+/* NULL: out of memory, and the writer has failed. */
 struct writer_queue *writing_queue(struct spex_perf_writer *w, int32_t cpu, int32_t tid);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The Profiling Buffer: where records go, and what stops them (D17.7, D17.8).
+ * The Profiling Buffer: where records are written, and what stops them (D17.7, D17.8).
  */
 #include "unit.h"
 
@@ -10,7 +10,7 @@ static uint64_t limit_of(const struct spex_spu *u)
     return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
 }
 
-/* Is there room for so many bytes and then the largest record? */
+/* Whether there is room for so many bytes plus the largest record. */
 static bool has_room_after(const struct spex_spu *u, uint64_t bytes)
 {
     uint64_t limit = limit_of(u), need = bytes + (UINT64_C(1) << u->config.features.MaxSize);
@@ -23,7 +23,7 @@ static bool has_room(const struct spex_spu *u)
     return has_room_after(u, 0);
 }
 
-/* Restrictions on the current write pointer. */
+/* Checks the restrictions on the current write pointer. */
 bool spu_pointer_ok(const struct spex_spu *u)
 {
     return has_room(u) && u->w.eff[R_PMBPTR_EL1] >> 56 == limit_of(u) >> 56;
@@ -35,7 +35,7 @@ static void buffer_full(struct spex_spu *u, int data_lost)
         spu_pmu(u, SPEX_PMU_SAMPLE_BUFFER_FULL, 1);
 }
 
-/* CONSTRAINED UNPREDICTABLE: one from the menu of RPGGHS. */
+/* CONSTRAINED UNPREDICTABLE: does one of the options of RPGGHS. */
 void spu_pointer_violation(struct spex_spu *u)
 {
     const struct spu_choices *c = &u->config.choices;
@@ -56,7 +56,7 @@ void spu_pointer_violation(struct spex_spu *u)
     case POINTER_DISCARD:
         u->w.drop = true;
         break;
-    case POINTER_DISABLED: /* spu_update does not enable profiling; a record alone is lost */
+    case POINTER_DISABLED: /* spu_update disables profiling; only a record is lost */
         break;
     }
 }
@@ -91,7 +91,7 @@ static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bo
                         uint64_t start, uint64_t address)
 {
     const struct spu_choices *c = &u->config.choices;
-    address &= u->writable[R_PMBPTR_EL1]; /* bits that are RES0 hold nothing */
+    address &= u->writable[R_PMBPTR_EL1]; /* RES0 bits hold nothing */
     int dl = address != start ? DL_ONE : c->fault_dl ? (int)c->fault_dl - 1 : DL_UNCHANGED;
     struct late_fault fault = {
         .pending = 1,
@@ -121,7 +121,7 @@ void spu_late_fault_report(struct spex_spu *u)
 
 enum abort_manner { ABORT_IGNORED, ABORT_SERROR, ABORT_REPORTED };
 
-/* RJFYNW; PMBIDR_EL1.EA tells software (IKDMQG). */
+/* How an abort is reported (RJFYNW); PMBIDR_EL1.EA tells software (IKDMQG). */
 static enum abort_manner abort_manner(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -152,7 +152,7 @@ void spex_spu_external_abort(struct spex_spu *u, uint32_t stop_flags)
 
 /* ---- writing ---- */
 
-/* FEAT_SPE_nVM: addresses beyond what is implemented fault in the unit itself. */
+/* FEAT_SPE_nVM: the unit itself faults on addresses beyond the implemented range. */
 static bool address_size_fault(const struct spex_spu *u, uint64_t address)
 {
     const struct spu_choices *c = &u->config.choices;
@@ -190,7 +190,10 @@ static void host_write(struct spex_spu *u, const struct spex_spu_store *store,
         stop->written = store->count;
 }
 
-/* DebugWriteExternalAbort: is it reported to the SPU? *done bytes of the run are then behind. */
+/*
+ * DebugWriteExternalAbort: whether the abort is reported to the SPU. *done: bytes of the run
+ * that the pointer then has passed.
+ */
 static bool abort_reported(struct spex_spu *u, const struct spex_spu_store *store,
                            const struct spex_spu_stop *stop, size_t *done)
 {
@@ -202,7 +205,10 @@ static bool abort_reported(struct spex_spu *u, const struct spex_spu_store *stor
     return manner == ABORT_REPORTED;
 }
 
-/* Asynchronously, with the pointer behind what was under way, or at the byte that aborted. */
+/*
+ * Reports an abort asynchronously, with the pointer past what was under way, or at the byte
+ * that aborted.
+ */
 static void write_abort(struct spex_spu *u, const struct spex_spu_stop *stop, bool async,
                         uint64_t start, uint64_t address)
 {
@@ -247,7 +253,7 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
         store.address = start + at;
         store.bytes = bytes + at;
         store.count = size - at;
-        if (store.flags & SPEX_STORE_NVM) { /* up to the first byte that faults */
+        if (store.flags & SPEX_STORE_NVM) { /* valid up to the first byte that faults */
             size_t good = 0;
             while (good < store.count && !address_size_fault(u, store.address + good))
                 good++;
@@ -272,7 +278,7 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
             write_abort(u, &stop, true, start, store.address + store.count);
             return false;
         }
-        if (reported && !first.kind) { /* RDTGVZ: a fault of a later byte comes before it */
+        if (reported && !first.kind) { /* RDTGVZ: a fault on a later byte takes precedence */
             first = stop;
             aborted = store.address + stop.written;
         }
@@ -287,7 +293,7 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* IVJVKZ: bytes between PMBPTR_EL1 and LIMIT may change. */
+/* IVJVKZ: the bytes between PMBPTR_EL1 and LIMIT may change. */
 static void scribble(struct spex_spu *u)
 {
     static const uint8_t noise[16] = {0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a,
@@ -305,14 +311,14 @@ static void scribble(struct spex_spu *u)
     }
 }
 
-/* One finished record meets the buffer. */
+/* Writes one finished record to the buffer, or drops it. */
 static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     spu_sample_now(u);
     bool enabled = u->now.buffer_enabled;
     if ((!enabled && SPEProfilingStopped(u)) || u->w.drop)
         return;
-    if (u->w.late.pending) { /* samples after a fault that is not reported yet */
+    if (u->w.late.pending) { /* samples after a fault that has not been reported yet */
         if (--u->w.late.samples == 0) {
             spu_late_fault_report(u);
             spu_update(u);
@@ -372,8 +378,8 @@ void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
     /*
-     * A full buffer is reported before another operation is sampled, so the record that fills it
-     * cannot wait.
+     * A full buffer is reported before another operation is sampled, so the record that fills
+     * it cannot be held back.
      */
     if (!keep || !has_room_after(u, held_bytes(u) + size)) {
         if (u->w.held_count)
@@ -384,7 +390,7 @@ void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
     spu_buffer_drain(u, keep - 1);
     u->w.held_size[u->w.held_count] = size;
     memcpy(u->held[u->w.held_count++], bytes, size);
-    if (!ProfilingBufferEnabled(u)) { /* an older one stopped it, or it was closed before */
+    if (!ProfilingBufferEnabled(u)) { /* an older record stopped it, or it was closed before */
         spu_buffer_closed(u);
         if (SPEProfilingStopped(u))
             spu_update(u);

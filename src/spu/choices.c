@@ -1,4 +1,4 @@
-/* Choices by name: rows of choices.def. */
+/* Choices by name, from the rows of choices.def. */
 #include "config.h"
 
 #include "base/error.h"

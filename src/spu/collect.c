@@ -1,6 +1,6 @@
 /*
- * What a sample record holds (D17.6): from an operation and its outcome to the
- * fields of a record and the flags of the type filter.
+ * Makes a record (D17.6): from an operation and its outcome to the fields of the record and the
+ * flags for the type filter.
  */
 #include "collect.h"
 
@@ -53,7 +53,7 @@ static unsigned choose_side(struct collector *k)
     return spu_random(k->u) >> 7;
 }
 
-/* Load, store, branch: what the operation is for record and filter. Returns the side. */
+/* Whether the operation is a load, store or branch for record and filter. Returns the side. */
 static unsigned classify(struct collector *k)
 {
     const struct spex_op *op = k->op;
@@ -91,13 +91,13 @@ static unsigned classify(struct collector *k)
 
 /* ---- data accesses ---- */
 
-/* An element that is Inactive or has no address gives none. */
+/* An element that is Inactive or has no address has no VA. */
 static bool has_va(const struct spex_access *a)
 {
     return a->flags & SPEX_ACC_VA && !(a->flags & SPEX_ACC_INACTIVE);
 }
 
-/* An Inactive element accesses nothing, whatever a host says of it. */
+/* An Inactive element accesses nothing, whatever the host reports. */
 static bool accessed(const struct spex_access *a)
 {
     return (a->flags & (SPEX_ACC_DONE | SPEX_ACC_INACTIVE)) == SPEX_ACC_DONE;
@@ -110,7 +110,10 @@ static size_t choose_of(struct collector *k, size_t count)
     return spu_random_below(k->u, count < 65536 ? (unsigned)count : 65535);
 }
 
-/* The part that stands for the access: of those that were performed, if any were (D18.2.4). */
+/*
+ * The part that represents the access: one of those that were performed, if any were
+ * (D18.2.4).
+ */
 static size_t choose_part(struct collector *k, const struct spex_access *parts, size_t count)
 {
     size_t performed = 0, nth, i = 0;
@@ -137,7 +140,7 @@ static bool is_vector(const struct collector *k)
     return k->op->kind == SPEX_OP_LDST_SVE || k->op->kind == SPEX_OP_LDST_SME;
 }
 
-/* RMYPFF, RNHSYR and the general rule: which part the data address comes from. */
+/* Which part the data address comes from: RMYPFF, RNHSYR and the general rule. */
 static size_t address_part(const struct collector *k, const struct spex_access *parts, size_t count,
                            size_t chosen)
 {
@@ -156,9 +159,9 @@ static size_t address_part(const struct collector *k, const struct spex_access *
 }
 
 /*
- * Cycles in which at least one part waits for the MMU and, by choice, no part accesses
- * memory (D17.6.4): from each cycle in which something begins or ends to the next. An
- * Inactive element is not accessed and waits for nothing.
+ * Cycles in which at least one part waits for the MMU and, by choice, no part accesses memory
+ * (D17.6.4). Goes from each cycle in which something begins or ends to the next. An Inactive
+ * element is not accessed and waits for nothing.
  */
 static uint32_t cycles_waiting(const struct collector *k, const struct spex_access *parts,
                                size_t count)
@@ -188,13 +191,13 @@ static uint32_t cycles_waiting(const struct collector *k, const struct spex_acce
 /* Rare and large: inlined, it would cost the common path registers. */
 #define OUT_OF_LINE __attribute__((noinline))
 
-/* One access from several parts (D17.6.4); true if its data address is output. */
+/* Merges several parts into one access (D17.6.4); true if it has a data address. */
 static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *merged)
 {
     const struct spex_access *parts = k->o->parts;
     size_t count = k->o->part_count, element = count, chosen;
     if (is_vector(k) && (!flag(k, SPEX_OPF_CONTIGUOUS) || flag(k, SPEX_OPF_GATHER)))
-        element = choose_of(k, count); /* RMYPFF: of all elements, Inactive ones too */
+        element = choose_of(k, count); /* RMYPFF: among all elements, including Inactive ones */
     chosen = element < count && accessed(&parts[element]) ? element : choose_part(k, parts, count);
     size_t addressed = element < count ? element : address_part(k, parts, count, chosen);
     bool part = CHOICES->multi_access;
@@ -213,7 +216,10 @@ static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *mer
         if (!part)
             a.translation = cycles_waiting(k, parts, count);
     }
-    /* Performed, aborted: all parts, or the chosen one as if it were the operation. */
+    /*
+     * Performed or aborted: taken from all parts, or from the chosen one as if it were the
+     * operation.
+     */
     uint16_t happened = SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT;
     a.flags &= (uint16_t)~happened;
     for (size_t i = 0; i < count; i++)
@@ -232,7 +238,8 @@ static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *mer
     *merged = a;
     if (!(a.flags & SPEX_ACC_VA))
         return false;
-    if (!(a.flags & SPEX_ACC_INACTIVE)) /* a contiguous access may say where it would have begun */
+    /* a contiguous access may record where it would have begun */
+    if (!(a.flags & SPEX_ACC_INACTIVE))
         return true;
     return flag(k, SPEX_OPF_CONTIGUOUS) && !flag(k, SPEX_OPF_GATHER) && CHOICES->inactive_va;
 }
@@ -286,7 +293,7 @@ static bool wants_source(const struct collector *k, const struct spex_access *a)
         return false;
     if (k->load)
         return true;
-    if (!k->store) /* cache maintenance and prefetch, captured as a load would be */
+    if (!k->store) /* cache maintenance and prefetch, recorded as a load would be */
         return true;
     if (flag(k, SPEX_OPF_ATOMIC))
         return CHOICES->source_store_atomic;
@@ -305,7 +312,7 @@ static void collect_source(struct collector *k, const struct spex_access *a)
     r->data_source_size = (uint8_t)size;
 }
 
-/* level: INFO_NONE, _ADDRESS or _ALL, which is what a load has. */
+/* level: INFO_NONE, _ADDRESS or _ALL; a load has all. */
 static uint64_t collect_access(struct collector *k, const struct spex_access *a, bool output,
                                unsigned level)
 {
@@ -322,7 +329,7 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
     if (output && translated && k->slot->physical &&
         !(k->o->flags & SPEX_OUT_MONITOR_FAIL && !CHOICES->monitor_fail_pa)) {
         if (a->pas == SPEX_ROOT || (a->pas == SPEX_REALM && !FEATURES->RME))
-            k->u->impossible_addresses++; /* D18.2.1 has no encoding for it: the host is mistaken */
+            k->u->impossible_addresses++; /* D18.2.1 has no encoding for it: a bug in the host */
         else
             collect_pa(k, a);
     }
@@ -341,12 +348,12 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
     }
     if (done && wants_source(k, a))
         collect_source(k, a);
-    if (k->store && !k->load) /* D17.6.4: the indicators of caches and sockets, not of the TLB */
+    if (k->store && !k->load) /* D17.6.4: only the cache and socket events, not those of the TLB */
         events &= CHOICES->store_events | BITS(5, 4) | BIT(SPEX_EV_MISALIGNED);
     return events;
 }
 
-/* Events of the access; everything else goes into the record. */
+/* Returns the events of the access; everything else goes into the record. */
 static uint64_t collect_memory(struct collector *k, unsigned side)
 {
     const struct spex_access *a = &k->o->access[side];
@@ -406,7 +413,10 @@ static void set_counter(struct collector *k, unsigned has, uint16_t *counter, ui
     *counter = saturate(k, cycles);
 }
 
-/* D17.6.1: the SMCU's clock (1) counts in Streaming SVE mode, another (15) where it likes. */
+/*
+ * D17.6.1: the SMCU's clock (1) counts in Streaming SVE mode; clock 15 may count at any
+ * time.
+ */
 static bool has_alt_clock(const struct collector *k)
 {
     return FEATURES->ALTCLK > 1 || (FEATURES->ALTCLK && k->o->flags & SPEX_OUT_STREAMING);
@@ -441,7 +451,7 @@ static void collect_impdef(struct collector *k)
 #define EVENTS_PREDICATE (BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED))
 #define EVENTS_IMPDEF (BITS(63, 48) | BITS(31, 24) | BITS(15, 12))
 
-/* Under a Governing predicate: only such an operation has E[18:17]. */
+/* Whether a Governing predicate controls it: only such an operation has E[18:17]. */
 static bool governed(const struct collector *k)
 {
     switch (k->op->kind) {
@@ -462,7 +472,7 @@ static bool governed(const struct collector *k)
 }
 
 /*
- * Events that no such operation can have (D18.2.6). A host that passes them has a mistake; the
+ * Events that no such operation can have (D18.2.6). A host that passes them has a bug; the
  * stream stays right, and spex_spu_status reports them.
  */
 static uint64_t impossible_of_op(const struct collector *k)
@@ -480,7 +490,7 @@ static uint64_t impossible_of_op(const struct collector *k)
     return events & bits;
 }
 
-/* The bit of a miss follows that of the access it implies. */
+/* Each miss bit follows the access bit that it implies. */
 static_assert(SPEX_EV_L1D_MISS == SPEX_EV_L1D_ACCESS + 1, "L1D");
 static_assert(SPEX_EV_TLB_WALK == SPEX_EV_TLB_ACCESS + 1, "TLB");
 static_assert(SPEX_EV_LLC_MISS == SPEX_EV_LLC_ACCESS + 1, "LLC");
@@ -494,7 +504,7 @@ static uint64_t impossible_of_access(const struct collector *k, uint64_t events)
     return events & (~(EVENTS_ACCESS | EVENTS_IMPDEF) | (misses & ~(events << 1)));
 }
 
-/* Events packet: what the access and the operation did, as far as this unit has the bits. */
+/* Events packet: the events of the access and the operation that this unit implements. */
 static uint64_t collect_events(struct collector *k, uint64_t access_events)
 {
     const struct spex_outcome *o = k->o;
@@ -529,8 +539,8 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
 }
 
 /*
- * Architecturally executed, and no exception. An operation with a non-architectural exception
- * counts as not executed unless the record covers the handling (D17.6.10.1).
+ * Architecturally executed without an exception. An operation with a non-architectural
+ * exception counts as not executed unless the record covers the handling (D17.6.10.1).
  */
 bool spu_executed(const struct spex_spu *u, uint32_t flags)
 {
@@ -559,7 +569,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
                      *k = &collector;
     /* clang-format on */
     struct spex_record *r = &s->record;
-    r->present = 0; /* says which of the other fields mean something */
+    r->present = 0; /* so that all other fields are invalid */
     s->types = 0;
     s->extra.counter_index = s->extra.address_index = 0;
     s->captured = captured(k);

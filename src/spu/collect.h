@@ -1,4 +1,4 @@
-/* An operation whose record is being made: for collect.c and op_type.c. */
+/* An operation whose record is being made, shared by collect.c and op_type.c. */
 #ifndef SPU_COLLECT_H
 #define SPU_COLLECT_H
 
@@ -13,7 +13,7 @@ struct collector {
     bool branch; /* is a branch for SPE */
     bool taken;
     bool load, store; /* the sampled side, for record and filter */
-    bool hidden;      /* misspeculated: nothing the operation may not use (D17.6.7) */
+    bool hidden; /* misspeculated: must reveal nothing that the operation may not use (D17.6.7) */
     uint32_t total;
 };
 

@@ -109,7 +109,7 @@ unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u)
     return spu_el2_enabled(u) ? (unsigned)EFF(EE, PMSCR_EL2) : 1;
 }
 
-/* 0 or 3: with FEAT_NV 01 acts as 00 and 10 as 11, otherwise they are reserved. */
+/* Returns 0 or 3: with FEAT_NV 01 acts as 00 and 10 as 11, otherwise they are reserved. */
 static unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u)
 {
     if (EffectivePMSCR_EL2_EE(u) == 0)
@@ -166,7 +166,7 @@ bool spu_discard_mode(const struct spex_spu *u)
     return u->config.choices.reserved_fm && u->config.features.version >= 3;
 }
 
-/* ---- what is collected (D17.6.9) ---- */
+/* ---- what may be collected (D17.6.9) ---- */
 
 bool CollectContextIDR1(const struct spex_spu *u)
 {
@@ -187,7 +187,7 @@ bool CollectPhysicalAddress(const struct spex_spu *u)
     return EFF(PA, PMSCR_EL2) && (owner.el == 2 || pa1);
 }
 
-/* Two bits with FEAT_ECV, else one; 0b10 is reserved. */
+/* Value of PCT: two bits with FEAT_ECV, else one; 0b10 is reserved. */
 static unsigned pct(const struct spex_spu *u, uint64_t field)
 {
     static const unsigned replaced[] = {0, 1, 3};
@@ -316,7 +316,7 @@ void spex_spu_get_exception(const struct spex_spu *u, unsigned source, struct sp
         spu_check_exception(u, source, e);
         return;
     }
-    /* The one the PE takes; if none, one that is pending. */
+    /* The exception that the PE takes; if none, a pending one. */
     struct spex_spu_exception first = {0};
     for (unsigned i = 0; i < 3; i++) {
         spu_check_exception(u, u->config.choices.exception_priority ? 1 + i : 3 - i, e);
@@ -330,7 +330,7 @@ void spex_spu_get_exception(const struct spex_spu *u, unsigned source, struct sp
 
 /* ---- traps to EL3 ---- */
 
-/* Of a PE that has EL3. */
+/* For a PE that has EL3. */
 bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
 {
     unsigned security;

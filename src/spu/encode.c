@@ -33,7 +33,7 @@ size_t spu_record_bound(const struct spu_config *config, unsigned events_size, u
                       (f->LDS ? SPEX_HAS_DATA_SOURCE : 0) |
                       (f->PBT && c->pbt_any_op ? SPEX_HAS_PREV_TARGET : 0);
     unsigned branch = SPEX_HAS_TARGET | (f->PBT ? SPEX_HAS_PREV_TARGET : 0);
-    if (f->GCS) /* a branch that is an access, too */
+    if (f->GCS) /* a branch that is also an access */
         memory = branch |= memory;
     size_t most = 0, align = (size_t)1 << f->Align;
     r.data_source_size = (uint8_t)(c->data_source_size ? c->data_source_size

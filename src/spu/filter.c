@@ -1,6 +1,6 @@
 /*
- * Filters (D17.5): all of them run, so that their PMU events happen; a record is kept if all keep
- * it.
+ * Filters (D17.5). All of them run, so that each can raise its PMU events; a record is kept if
+ * all filters keep it.
  */
 #include "unit.h"
 
@@ -52,7 +52,7 @@ static bool SPEFilterByEvents(struct spex_spu *u, const struct sample *s)
     bool fe = EFF(FE, PMSFCR_EL1), fne = EFF(FnE, PMSFCR_EL1), keep = true;
     if (has_ones && has_zeros)
         spu_pmu(u, SPEX_PMU_SAMPLE_FEED_EVENT, 1);
-    if (fe && fne && (ones & zeros)) /* from here CONSTRAINED UNPREDICTABLE cases */
+    if (fe && fne && (ones & zeros)) /* the rest are CONSTRAINED UNPREDICTABLE cases */
         return c->fe_fne_overlap == FILTER_OFF;
     if (fe)
         keep &= ones ? has_ones : c->fe_zero == FILTER_OFF;

@@ -4,7 +4,10 @@
 
 #include "wire/ops.h"
 
-/* SPEEncodeEVL: the power of two, at least 32, that holds the length; 7 is more than 2048. */
+/*
+ * SPEEncodeEVL: the smallest power of two, at least 32, that holds the length; code 7 is
+ * more than 2048.
+ */
 static unsigned encode_evl(uint64_t bits)
 {
     unsigned code = 0;
@@ -13,7 +16,7 @@ static unsigned encode_evl(uint64_t bits)
     return code;
 }
 
-/* SPEEncodeETS: at least 128; 15 is the whole array. */
+/* SPEEncodeETS: at least 128; code 15 is the whole array. */
 static unsigned encode_ets(uint64_t bits)
 {
     unsigned code = 0;
@@ -22,7 +25,7 @@ static unsigned encode_ets(uint64_t bits)
     return code < 12 ? code : 15;
 }
 
-/* With FEAT_SPE_SME the length counts all vectors, without it one. */
+/* With FEAT_SPE_SME the length covers all vectors, without it one. */
 static unsigned vector_code(const struct collector *k)
 {
     uint64_t vectors = FEATURES->SPE_SME && k->op->vectors ? k->op->vectors : 1;
@@ -87,7 +90,7 @@ static bool touches(const struct collector *k, uint8_t reg)
     return memchr(k->op->src, reg, sizeof k->op->src) || memchr(k->op->dst, reg, sizeof k->op->dst);
 }
 
-/* RDDCQB: recorded as its Advanced SIMD equivalent, which has no predicate operand. */
+/* RDDCQB: recorded as the Advanced SIMD equivalent, which has no predicate operand. */
 static bool as_asimd(const struct collector *k)
 {
     for (unsigned p = SPEX_REG_P0; p < SPEX_REG_P0 + 16; p++)
@@ -98,7 +101,7 @@ static bool as_asimd(const struct collector *k)
            !flag(k, SPEX_OPF_PRED | SPEX_OPF_PRED_ZEROING | SPEX_OPF_PREDICATE_ONLY);
 }
 
-/* ASE says Advanced SIMD: not SVE or SME that has no format of its own. */
+/* ASE means Advanced SIMD, so not SVE or SME operations that lack a format of their own. */
 static void op_other(struct collector *k)
 {
     bool vector = k->op->kind == SPEX_OP_SVE || k->op->kind == SPEX_OP_SVE_PREFETCH ||

@@ -10,7 +10,7 @@
 
 #define EVENT(name) BIT(SPEX_EV_##name)
 
-/* Events that can be filtered (PMSEVFR_EL1, PMSNEVFR_EL1): everything else is RAZ/WI. */
+/* Events that can be filtered (PMSEVFR_EL1, PMSNEVFR_EL1): other bits are RAZ/WI. */
 static uint64_t filterable(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -65,7 +65,7 @@ static uint64_t recordable(const struct spex_spu *u)
     return mask;
 }
 
-/* Does an External abort ever set PMBSR_ELx.EA? If not, the bit is RES0. */
+/* Whether an External abort can ever set PMBSR_ELx.EA; if not, the bit is RES0. */
 static bool ea_exists(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -81,7 +81,8 @@ void spu_registers_init(struct spex_spu *u)
     uint64_t *m = u->writable;
 
     /*
-     * All bits that are named or belong to other blocks, but not those that this feature set lacks.
+     * All bits that are named or belong to other blocks, minus those that this feature set
+     * lacks.
      */
 #define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) m[R_##name] = 0
 #define SPEX_REG_FIELD(reg, hi, lo, name) | BITS(hi, lo)
@@ -135,7 +136,10 @@ void spu_registers_init(struct spex_spu *u)
     u->filter_events = filterable(u);
 }
 
-/* Warm reset: UNKNOWN is the choice reset_unknown; the exceptions are named below. */
+/*
+ * Warm reset: UNKNOWN values follow the choice reset_unknown; the exceptions are listed
+ * below.
+ */
 void spu_registers_reset(struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -176,7 +180,7 @@ static uint64_t pmsidr(const struct spex_spu *u)
            (uint64_t)f->LDS << 4 | (uint64_t)f->ArchInst << 3 | 7;
 }
 
-/* P is computed at each read, for the Exception level that reads. */
+/* P is computed at each read, for the reading Exception level. */
 static uint64_t pmbidr(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -206,9 +210,9 @@ static uint64_t register_get(const struct spex_spu *u, enum reg_index r)
         return spex_field_set(value, SPEX_ID_AA64DFR2_EL1_SPE_EXC, f->EXC);
     case R_IMP_RNDSTATE_EL1:
         return u->w.random;
-    case R_PMSCR_EL1: /* without EL2 the only time is physical */
+    case R_PMSCR_EL1: /* without EL2 time is always physical */
         return f->EL2 ? value : spex_field_set(value, SPEX_PMSCR_EL1_PCT, 1);
-    case R_PMSCR_EL2: /* RES0 while the buffer is not EL2's */
+    case R_PMSCR_EL2: /* RES0 unless EL2 owns the buffer */
         return EFF(E2PB, MDCR_EL2) ? value & ~BITS(1, 0) : value;
     default:
         return value;
@@ -234,7 +238,7 @@ static void register_set(struct spex_spu *u, enum reg_index r, uint64_t value)
 
 static const struct {
     uint16_t encoding;
-    bool ours; /* a register of the SPU; otherwise held for the unit */
+    bool ours; /* a register of the SPU; otherwise one that is only held for it */
 } names[R_COUNT] = {
 #define SPE true
 #define PE false
@@ -244,13 +248,13 @@ static const struct {
 #undef PE
 };
 
-/* How accesses from EL1 are controlled; 0 is none. */
+/* Group of EL1 access controls; 0 is none. */
 enum group { SAMPLING = 1, BUFFER }; /* MDCR_EL2.TPMS, MDCR_EL2.E2PB */
 struct control {
     uint8_t group;
     uint8_t fgt;   /* bit in HDFGRTR_EL2 and HDFGWTR_EL2: 1 traps */
     uint8_t nfgt;  /* the same, but 0 traps */
-    uint8_t nfgt2; /* bit in HDFGRTR2_EL2 and HDFGWTR2_EL2: 0 traps */
+    uint8_t nfgt2; /* the same, but in HDFGRTR2_EL2 and HDFGWTR2_EL2, where 0 traps */
     uint16_t nv;   /* offset in the VNCR_EL2 page */
     bool read_only;
 };
@@ -283,7 +287,7 @@ static bool find(unsigned encoding, enum reg_index *index)
     return false;
 }
 
-/* Registers that exist only with a feature. */
+/* Whether a register exists, if it needs a feature. */
 static bool present(const struct spex_spu *u, unsigned index)
 {
     const struct arch_features *f = &u->config.features;
@@ -323,7 +327,7 @@ struct access {
     unsigned encoding, rt;
     bool read;
     struct spex_sysreg_detail *syndrome;
-    enum reg_index index; /* as named; then as reached */
+    enum reg_index index; /* first as named, then as redirected */
 };
 
 static enum spex_sysreg_result undefined(struct access *a)
@@ -346,7 +350,7 @@ static enum spex_sysreg_result memory(struct access *a, unsigned offset)
     return SPEX_SYSREG_MEMORY;
 }
 
-/* EL12 names are other names, not other registers. */
+/* EL12 names are aliases, not registers of their own. */
 static enum reg_index other_name(enum reg_index index)
 {
     return index == R_PMSCR_EL12 ? R_PMSCR_EL1 : index == R_PMBSR_EL12 ? R_PMBSR_EL1 : index;
@@ -368,11 +372,11 @@ static bool fine_grained(const struct access *a)
     return f->FGT2 && c->nfgt2 && ((f->EL3 && !EFF(FGTEn2, SCR_EL3)) || !(bits2 >> c->nfgt2 & 1));
 }
 
-/* The EL3 controls that apply to EL1 and EL2 alike. */
+/* EL3 controls that apply to EL1 and EL2 alike. */
 static bool el3_trap(const struct spex_spu *u, enum reg_index index)
 {
     if (!u->config.features.EL3 ||
-        index == R_PMBIDR_EL1) /* P shows whether the access would be trapped */
+        index == R_PMBIDR_EL1) /* P reveals whether the access would be trapped */
         return false;
     return CheckMDCR_EL3_NSPBTrap(u) || (index == R_PMSNEVFR_EL1 && !EFF(EnPMSN, MDCR_EL3)) ||
            (index == R_PMSDSFR_EL1 && !EFF(EnPMS3, MDCR_EL3)) ||

@@ -1,6 +1,6 @@
 /*
  * Profiling Buffer management events: what they write into which PMBSR_ELx (D17.8). An event
- * that software has not serviced is never overwritten.
+ * that software has not yet handled is never overwritten.
  */
 #include "unit.h"
 
@@ -16,7 +16,7 @@ static uint64_t data_lost_mask(int data_lost)
     return data_lost == DL_UNCHANGED ? 0 : MASK(PMBSR_EL1_DL);
 }
 
-/* S, EC and MSS; mss2 is NULL to leave MSS2 as it is. */
+/* Records S, EC and MSS; mss2 NULL leaves MSS2 unchanged. */
 static bool record(struct spex_spu *u, unsigned ec, uint64_t mss, const uint32_t *mss2, bool ea,
                    int data_lost)
 {
@@ -66,7 +66,7 @@ void spu_report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_l
     spu_put_fields(u, r, MASK(PMBSR_EL1_EA) | data_lost_mask(dl), ~UINT64_C(0));
 }
 
-/* COLL goes where an Other event would: DefaultSPEEvent. */
+/* COLL is recorded where an Other event would be: DefaultSPEEvent. */
 void SPESampleCollision(struct spex_spu *u)
 {
     enum reg_index r = syndrome_of(ReportSPEEvent(u, EC_OTHER, 0));

@@ -1,11 +1,11 @@
 /*
  * Which operations are sampled, from selection to completion (D17.3).
  *
- * Between calls the unit only counts down quiet.until. spu_sample_settle accounts for what
- * passed; spu_sample_plan works out how far away the next operation that may be selected is.
- * The arithmetic is that of SPEToCollectSample: the counter stays at zero for the operation
- * that is selected, and the next member reloads it without decrementing, so that the distance
- * is INTERVAL*256 + 1.
+ * Between calls the unit only counts down quiet.until. spu_sample_settle accounts for the
+ * operations that passed; spu_sample_plan computes how far away the next operation that may be
+ * selected is. The arithmetic is that of SPEToCollectSample: the counter stays at zero for the
+ * operation that is selected, and the next member reloads it without decrementing, so the
+ * distance is INTERVAL*256 + 1.
  */
 #include "unit.h"
 
@@ -31,7 +31,7 @@ static void counters_put(struct spex_spu *u, struct counters c)
         spu_put(u, R_PMSICR_EL1, value);
 }
 
-/* The secondary counter ECOUNT is in use. */
+/* Whether the secondary counter ECOUNT is in use. */
 static bool two_counters(const struct spex_spu *u)
 {
     return u->config.features.ERnd && EFF(RND, PMSIRR_EL1);
@@ -47,8 +47,8 @@ static uint32_t reload_value(struct spex_spu *u)
 }
 
 /*
- * D17.3.3: profiling becomes enabled. A counter that a selection made zero is due to be
- * reloaded by the next member, whatever lies between: else the distance would be one less.
+ * D17.3.3: profiling becomes enabled. If a selection left a counter at zero, the next member
+ * reloads it, whatever lies between: otherwise the distance would be one less.
  */
 void spu_sample_initial_load(struct spex_spu *u)
 {
@@ -56,7 +56,7 @@ void spu_sample_initial_load(struct spex_spu *u)
         counters_put(u, (struct counters){reload_value(u), 0});
 }
 
-/* n members passed; spu_sample_plan has made sure that none of them could be selected. */
+/* n members passed; spu_sample_plan has ensured that none of them could be selected. */
 static void count_down(struct spex_spu *u, uint64_t n)
 {
     struct counters c = counters_get(u);
@@ -67,7 +67,8 @@ static void count_down(struct spex_spu *u, uint64_t n)
     if (u->w.after)
         u->w.after -= n;
     u->w.member += n;
-    if (c.count == 0) { /* the first one reloads; to zero again if INTERVAL is zero */
+    if (c.count ==
+        0) { /* the first member reloads; the counter is zero again if INTERVAL is zero */
         c.count = reload_value(u);
         u->w.due = false;
         primary = interval ? primary - 1 : 0;
@@ -99,7 +100,7 @@ void spu_sample_plan(struct spex_spu *u)
     uint64_t until;
     if (c.count)
         until = c.count - 1;
-    else if (interval) /* one member reloads; at least interval - 1 more only decrement */
+    else if (interval) /* one member reloads; the other interval - 1 or more only decrement */
         until = interval;
     else if (u->config.choices.interval_zero == INTERVAL_ZERO_EACH)
         until = 0;
@@ -117,7 +118,7 @@ static bool to_collect(struct spex_spu *u)
 {
     struct counters c = counters_get(u);
     bool two = two_counters(u), selected = false, loaded = false, zero;
-    if (c.count == 0) { /* a reload with zero reaches zero there and then, by choice */
+    if (c.count == 0) { /* by choice, a reload with zero counts as reaching zero at once */
         c.count = reload_value(u);
         u->w.due = false;
         zero = c.count == 0 && u->config.choices.interval_zero == INTERVAL_ZERO_EACH;
@@ -138,7 +139,10 @@ static bool to_collect(struct spex_spu *u)
         selected = true;
     counters_put(u, c);
 
-    /* SMP-06: the chosen operation may come a fixed distance later, or begin a group. */
+    /*
+     * SMP-06: the sampled operation may come a fixed distance later, or from a group that
+     * begins here.
+     */
     uint64_t distance = u->config.choices.select_after;
     uint64_t group = u->config.choices.select_group, member = u->w.member++;
     if (group)
@@ -183,7 +187,7 @@ static uint64_t code_address(uint64_t address, unsigned el, unsigned security)
     return ns << 63 | (uint64_t)el << 61 | nse << 60 | (address & BITS(55, 0));
 }
 
-/* Taken and retired: a branch in program order that later samples may name. */
+/* Notes a taken, retired branch in program order that later samples may refer to. */
 static void note_branch(struct spex_spu *u, const struct spex_op *op, const struct spex_outcome *o,
                         uint64_t pc, uint64_t order, bool enabled)
 {
@@ -261,7 +265,7 @@ void spu_now_compute(struct spex_spu *u)
     u->now.known = true;
 }
 
-/* Values that are fixed when the operation is selected (DAT-189). */
+/* Sets the values that are fixed when the operation is selected (DAT-189). */
 static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 {
     struct words *w = &u->w;

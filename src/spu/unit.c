@@ -1,4 +1,7 @@
-/* A unit: configuration, life, PE state, what follows from a change, save and restore. */
+/*
+ * The unit as a whole: configuration, lifetime, PE state, effects of a change, save and
+ * restore.
+ */
 #include "unit.h"
 
 #include "base/error.h"
@@ -18,7 +21,10 @@ void spu_config_default(struct spu_config *config)
     config->seed = 1;
 }
 
-/* Arm cores with 64-byte records use fixed places (N1 and its successors); HiSilicon's do not. */
+/*
+ * Arm cores with 64-byte records use fixed offsets (N1 and its successors); HiSilicon's do
+ * not.
+ */
 static unsigned layout_of(const struct spu_config *config)
 {
     const struct arch_features *f = &config->features;
@@ -168,7 +174,7 @@ enum spex_status spu_new(const struct spu_config *config, struct spex_spu **unit
     return status;
 }
 
-/* ---- the same in words ---- */
+/* ---- configuration as text ---- */
 
 static enum spex_status config_read(const struct spex_spu_config *given, struct spu_config *config,
                                     struct spex_error *error)
@@ -343,7 +349,7 @@ void spex_spu_get_status(const struct spex_spu *u, struct spex_spu_status *statu
     sized_give(status, &s);
 }
 
-/* ---- what follows from a change ---- */
+/* ---- effects of a change ---- */
 
 void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count)
 {
@@ -401,7 +407,7 @@ void spu_update(struct spex_spu *u)
             spu_pointer_violation(u);
             if (SPEProfilingStopped(u))
                 spu_buffer_closed(u);
-            enabled = u->w.drop; /* else stopped by the event, or not enabled by choice */
+            enabled = u->w.drop; /* otherwise stopped by the event, or not enabled by choice */
         }
         if (enabled)
             spu_sample_initial_load(u);
@@ -503,7 +509,7 @@ size_t spex_spu_save(const struct spex_spu *u, uint8_t *bytes, size_t capacity)
     return size;
 }
 
-/* Values that index or bound something; the rest may be anything. */
+/* Checks values that index or bound something; others may be anything. */
 static bool words_ok(const struct words *w, const struct spu_choices *c)
 {
     if (w->el > 3 || w->security > SPEX_ROOT || w->held_count > HELD || w->halted > 1 ||
@@ -548,7 +554,7 @@ enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size
         p += w.held_size[i];
     }
     u->now.known = false;
-    u->quiet.until = u->mark = UINT64_MAX; /* what the old state passed is gone */
+    u->quiet.until = u->mark = UINT64_MAX; /* discards what passed in the old state */
     u->pop = 0;
     spu_sample_plan(u);
     tell_host(u);

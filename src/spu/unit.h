@@ -1,10 +1,9 @@
 /*
- * The inside of a unit, shared by the files of this module.
+ * Internals of a unit, shared by the files of this module.
  *
- * Registers exist twice. `reg` is what direct accesses see; `eff` is what
- * profiling operations see. With the choice register_sync=at-once both are the
- * same; with context, a direct write reaches `eff` at the next context
- * synchronization event (D17.9, REG-29).
+ * Registers exist twice. Direct accesses use `reg`; profiling operations use `eff`. With the
+ * choice register_sync=at-once both are always the same; with context, a direct write reaches
+ * `eff` at the next context synchronization event (D17.9, REG-29).
  *
  * Functions named as in the pseudocode keep its spelling.
  */
@@ -33,7 +32,10 @@ enum { SLOTS = 8, HELD = 4 };
 /* CollectTimeStamp's answer. */
 enum time_kind { TIME_NONE, TIME_VIRTUAL, TIME_OFFSET_PHYSICAL, TIME_PHYSICAL };
 
-/* A sampled operation in flight: what was fixed when it was selected. All words: saved flat. */
+/*
+ * A sampled operation in flight: values fixed when it was selected. Only words: saved as
+ * they are.
+ */
 struct slot {
     uint64_t busy;
     uint64_t pc; /* payload of the PC Address packet */
@@ -45,11 +47,11 @@ struct slot {
     uint64_t physical;     /* CollectPhysicalAddress */
     uint64_t el2_enabled;  /* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
     uint64_t previous;     /* payload of the previous branch target */
-    uint64_t order;        /* position in program order among branches and samples */
+    uint64_t order;        /* position among branches and samples in program order */
     uint64_t el, security; /* of the operation */
 };
 
-/* A fault that is not reported yet (choice fault_lag). */
+/* A fault that has not been reported yet (choice fault_lag). */
 struct late_fault {
     uint64_t pending, ec, fsc, mss2, ea, data_lost, address, samples;
 };
@@ -59,18 +61,18 @@ struct words {
     uint64_t reg[R_COUNT];
     uint64_t eff[R_COUNT];
     uint64_t unsynced; /* bit per register: a direct write has not reached eff yet */
-    uint64_t after;    /* choices select_after, select_group: members until the chosen one, or 0 */
-    uint64_t member;   /* number of the next one, for select_group */
-    uint64_t due;      /* COUNT is zero by a selection: the next member reloads it */
-    uint64_t random;   /* state of the generator */
-    uint64_t part;     /* choice part_choice=rotate */
+    uint64_t after;  /* choices select_after, select_group: members until the selected one, or 0 */
+    uint64_t member; /* number of the next member, for select_group */
+    uint64_t due;    /* a selection left COUNT at zero: the next member reloads it */
+    uint64_t random; /* state of the random number generator */
+    uint64_t part;   /* choice part_choice=rotate */
     uint64_t previous; /* last taken branch: payload, whether it may be recorded, position */
     uint64_t previous_valid;
     uint64_t previous_order;
     uint64_t order; /* counts noted branches and samples, in program order */
     uint64_t el, security, aarch32, halted, sdd, pm;
-    uint64_t enabled; /* profiling was enabled after the last update */
-    uint64_t drop;    /* choice pointer_rule=discard: records go nowhere */
+    uint64_t enabled; /* profiling was enabled at the last update */
+    uint64_t drop;    /* choice pointer_rule=discard: records are thrown away */
     uint64_t held_count;
     uint64_t held_size[HELD];
     struct late_fault late;
@@ -83,17 +85,17 @@ struct owner {
 };
 
 struct spex_spu {
-    struct spex_spu_quiet quiet; /* first: the inline functions of spu.h use it */
-    uint64_t mark;               /* quiet.until when what passed was last accounted for */
+    struct spex_spu_quiet quiet; /* first, for the inline functions of spu.h */
+    uint64_t mark;               /* quiet.until when passed operations were last accounted for */
     uint64_t pop;                /* SAMPLE_POP not yet reported to the host */
     struct spu_config config;
     struct words w;
-    uint64_t writable[R_COUNT]; /* bits that exist for software */
+    uint64_t writable[R_COUNT]; /* bits that software can write */
     uint64_t events;            /* Events packet bits that this unit can record */
-    uint64_t filter_events;     /* bits that the event filters act on */
+    uint64_t filter_events;     /* bits that event filters test */
     unsigned events_size;       /* Events payload bytes */
-    uint64_t counter_most;      /* what counters saturate to */
-    uint64_t config_hash;       /* hash of features and choices: a saved state must have the same */
+    uint64_t counter_most;      /* value at which counters saturate */
+    uint64_t config_hash;       /* hash of features and choices: must match that of a saved state */
     unsigned layout;            /* enum spex_layout */
     /*
      * Values derived from registers and state alone, computed when a sample first needs them: all
@@ -103,12 +105,12 @@ struct spex_spu {
         bool known;
         bool discard;
         bool buffer_enabled;
-        struct slot slot;            /* a new sample, but for pc, contexts and time */
-        struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
+        struct slot slot;            /* a new sample, except for pc, contexts and time */
+        struct spex_spu_store store; /* a write to the buffer, except for address and bytes */
     } now;
     bool irq;                      /* as last reported to the host */
-    uint64_t impossible;           /* events that were not recorded: spex_spu_status */
-    uint64_t impossible_addresses; /* the same of physical addresses, how many */
+    uint64_t impossible;           /* E[] bits that were not recorded: spex_spu_status */
+    uint64_t impossible_addresses; /* number of physical addresses that were not recorded */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
 };
@@ -125,7 +127,7 @@ enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
 
 /* ---- unit.c ---- */
 
-/* To be called after any change: it may affect enables, interval, interrupt and exception. */
+/* Call after any change: it may affect enables, interval, interrupt and exception. */
 void spu_update(struct spex_spu *u);
 void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count);
 static inline void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
@@ -134,7 +136,7 @@ static inline void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
         spu_pmu_tell(u, event, count);
 }
 uint8_t spu_random(struct spex_spu *u);
-/* Uniform in [0, n); draws only for n > 1. */
+/* Uniform in [0, n); draws only if n > 1. */
 unsigned spu_random_below(struct spex_spu *u, unsigned n);
 
 static inline uint64_t spu_eff(const struct spex_spu *u, enum reg_index r)
@@ -153,7 +155,7 @@ static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
         u->w.reg[r] = value;
 }
 
-/* Profiling operations see the direct write of a register from here on. */
+/* Makes a direct write visible to profiling operations. */
 static inline void spu_take_direct(struct spex_spu *u, enum reg_index r)
 {
     u->w.eff[r] = u->w.reg[r];
@@ -162,9 +164,8 @@ static inline void spu_take_direct(struct spex_spu *u, enum reg_index r)
 }
 
 /*
- * Indirect write of some fields of a syndrome register. It comes after the direct writes of
- * earlier instructions, whether these have taken effect or not, so both copies get it
- * (RLTMKQ).
+ * Indirect write of some fields of a syndrome register. It is ordered after direct writes of
+ * earlier instructions, whether or not these have taken effect, so both copies get it (RLTMKQ).
  */
 static inline void spu_put_fields(struct spex_spu *u, enum reg_index r, uint64_t mask,
                                   uint64_t value)
@@ -203,7 +204,7 @@ void spu_registers_reset(struct spex_spu *u);
 
 /* ---- sample.c ---- */
 
-/* Fills u->now if it is not known. */
+/* Fills u->now if it is not valid. */
 void spu_now_compute(struct spex_spu *u);
 static inline void spu_sample_now(struct spex_spu *u)
 {
@@ -212,7 +213,10 @@ static inline void spu_sample_now(struct spex_spu *u)
 }
 
 void spu_sample_settle(struct spex_spu *u);
-/* For queries: accounting for what passed changes nothing that a caller can see. */
+/*
+ * For queries, which take a const unit: accounting for passed operations changes nothing
+ * visible.
+ */
 static inline void spu_sample_settled(const struct spex_spu *u)
 {
     spu_sample_settle((struct spex_spu *)(uintptr_t)u);
@@ -236,7 +240,7 @@ static inline bool SPECollectRecord(struct spex_spu *u, const struct sample *sam
     return spu_filters_keep(u, sample);
 }
 size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *sample, uint8_t *out);
-/* The most bytes a record can take. */
+/* Upper bound of a record's size. */
 size_t spu_record_bound(const struct spu_config *config, unsigned events_size, unsigned layout);
 
 /* ---- buffer.c ---- */
@@ -244,10 +248,10 @@ size_t spu_record_bound(const struct spu_config *config, unsigned events_size, u
 bool spu_pointer_ok(const struct spex_spu *u);
 void spu_store_init(const struct spex_spu *u, struct spex_spu_store *store);
 void spu_pointer_violation(struct spex_spu *u);
-/* A finished record: held back or written. */
+/* Takes a finished record: holds it back or writes it. */
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
 void spu_buffer_drain(struct spex_spu *u, size_t keep);
-/* The buffer stopped or is disabled: deals with records held back. */
+/* The buffer was stopped or disabled: deals with records held back. */
 void spu_buffer_closed(struct spex_spu *u);
 void spu_late_fault_report(struct spex_spu *u);
 
