@@ -1,4 +1,4 @@
-/* The file of exact counts that spex record --truth writes: docs/record.md, "The truth file". */
+/* The file of exact counts that spex record --truth writes: docs/truth.md. */
 #ifndef EXPORT_TRUTH_H
 #define EXPORT_TRUTH_H
 

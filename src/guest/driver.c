@@ -1,4 +1,4 @@
-/* The register protocol of Linux's SPE driver (docs/record.md lists the steps). */
+/* The register protocol of Linux's SPE driver (docs/record-internals.md lists the steps). */
 #include "driver.h"
 
 #include "base/error.h"

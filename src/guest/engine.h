@@ -1,6 +1,6 @@
 /*
  * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
- * reads what it left behind (docs/record.md).
+ * reads what it left behind (docs/record-internals.md).
  *
  * spex_engine_new checks everything that can be checked in advance, so that most failures are
  * one clear sentence before anything runs. A run keeps its files in a directory, whose names

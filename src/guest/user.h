@@ -1,6 +1,6 @@
 /*
  * The plugin in user mode: one SPU per guest thread, served as Linux would
- * (docs/record.md). Called from the plugin's installation.
+ * (docs/record-internals.md). Called from the plugin's installation.
  */
 #ifndef GUEST_USER_H
 #define GUEST_USER_H
