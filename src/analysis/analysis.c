@@ -235,6 +235,17 @@ void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_s
 
 /* ---- asking ---- */
 
+size_t analysis_threads(const struct spex_analysis *a)
+{
+    const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
+    size_t count = 0;
+    for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
+        const struct thread *t = threads->slots[i].value;
+        count += t && t->samples;
+    }
+    return count;
+}
+
 /* The index-th largest by selection: callers ask for a few, out of few. */
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)

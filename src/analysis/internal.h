@@ -173,6 +173,8 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
+/* Threads with samples that were kept. */
+size_t analysis_threads(const struct spex_analysis *analysis);
 /* How far the time of rows that take turns is off, relative to it: a standard deviation. */
 double weights_off(const struct spex_analysis *analysis);
 /* 95% interval of a share that is normal. */

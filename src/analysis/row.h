@@ -45,6 +45,11 @@ struct spex_row {
 /* How far a row's time is off because of the weights of its samples, ns: a standard deviation. */
 double row_time_off(const struct spex_group *group, const struct spex_row *row);
 /*
+ * Variance of a row's time in another run, ns^2, by what lies before the first sample and after
+ * the last in each thread: there is one in some time of a sample, no matter how many others.
+ */
+double row_time_ends(const struct spex_group *group, const struct spex_row *row);
+/*
  * Variance of a row's time by sampling, ns^2, and the 95% interval of its share of all time, both
  * in ns with their sums of squares. All the time is exact, which part of it is the row's is not.
  */

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -229,6 +230,15 @@ double row_time_off(const struct spex_group *g, const struct spex_row *row)
 {
     const double time = (double)row->stats.time / 1000, all = (double)g->total->stats.time / 1000;
     return all > 0 ? weights_off(g->analysis) * (1 - stays(g, row)) * time * (1 - time / all) : 0;
+}
+
+double row_time_ends(const struct spex_group *g, const struct spex_row *row)
+{
+    if (!row->stats.samples)
+        return 0;
+    const double gap = (double)row->stats.time / 1000 / (double)row->stats.samples;
+    const double threads = (double)analysis_threads(g->analysis);
+    return 2 * fmin(threads, (double)row->stats.samples) * gap * gap;
 }
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)

@@ -171,8 +171,9 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
 }
 
 /*
- * The time of a run is exact; which part of it a row has, or what the filters leave, would differ
- * if samples were drawn again. How much the next run would differ, one run does not show.
+ * The time between samples is exact; which part of it a row has, or what the filters leave, would
+ * differ if samples were drawn again, and so would what lies outside of them, in each thread. How
+ * much the next run would differ beyond that, one run does not show.
  */
 static double variance_of(const struct comparison *c, const struct spex_row *row, unsigned side)
 {
@@ -181,19 +182,17 @@ static double variance_of(const struct comparison *c, const struct spex_row *row
     if (!row || c->time[side] <= 0 || all <= 0)
         return 0;
     const double off = row_time_off(c->groups[side], row);
-    return off * off + time_variance(spex_row_time(row), stats_square(&row->stats), all,
-                                     stats_square(&total->stats) * all / c->time[side]);
+    return off * off + row_time_ends(c->groups[side], row) +
+           time_variance(spex_row_time(row), stats_square(&row->stats), all,
+                         stats_square(&total->stats) * all / c->time[side]);
 }
 
 /* B's time as a multiple of A's, and its 95% interval. */
 static double time_ratio(const struct comparison *c, struct spex_interval *interval)
 {
     double ratio = c->time[1] / c->time[0], relative = 0;
-    for (unsigned s = 0; s < 2; s++) {
-        /* What lies before the first record and after the last is not seen. */
-        double gap = 1 / (double)c->samples[s];
-        relative += variance_of(c, total_of(c, s), s) / (c->time[s] * c->time[s]) + 2 * gap * gap;
-    }
+    for (unsigned s = 0; s < 2; s++)
+        relative += variance_of(c, total_of(c, s), s) / (c->time[s] * c->time[s]);
     double factor = exp(1.96 * sqrt(relative));
     *interval = (struct spex_interval){ratio / factor, ratio * factor};
     return ratio;

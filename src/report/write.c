@@ -93,6 +93,7 @@ static void write_head(struct report *r, const struct limits *limits, struct jso
     JSON_MEMBER(json, "count", u64, r->bins.count);
     json_end(json);
     JSON_MEMBER(json, "weights_off", real, weights_off(r->analysis));
+    JSON_MEMBER(json, "thread_count", u64, analysis_threads(r->analysis));
     json_name(json, "at_work");
     json_array(json);
     for (unsigned b = 0; b < r->bins.count; b++)

@@ -52,9 +52,15 @@ export function timeInterval(profile, v, all) {
     return [Math.max(0, f - half), Math.min(1, f + half)];
 }
 
+/** Variance of a row's time in another run by what lies before the first sample and after the last in each thread (rows.c). */
+function timeEnds({metric: m, thread_count}, v) {
+    const n = v[m.samples], gap = n ? v[m.time] / 1000 / n : 0;
+    return 2 * Math.min(thread_count, n) * gap * gap;
+}
+
 /** 95% interval of a change of time, as a share of A's time, as diff has it; v, all: of each side. */
 export function timeDifference(profiles, v, all) {
-    const variances = profiles.map((p, i) => timeVariance(p, v[i], all[i])), [a, b] = profiles.map((p, i) => v[i][p.metric.time]);
+    const variances = profiles.map((p, i) => timeVariance(p, v[i], all[i]) + timeEnds(p, v[i])), [a, b] = profiles.map((p, i) => v[i][p.metric.time]);
     const half = Z * Math.sqrt(variances[0] + variances[1]) * 1000, whole = all[0][profiles[0].metric.time];
     return [(b - a - half) / whole, (b - a + half) / whole];
 }
