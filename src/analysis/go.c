@@ -5,11 +5,22 @@
 #include "module.h"
 
 #include "base/bits.h"
+#include "base/ids.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
 
 enum { QUANTUM = 4 }; /* bytes of an instruction */
+
+struct go_step {
+    uint32_t until; /* instructions from the function's entry */
+    int32_t value;
+};
+
+struct go_list {
+    struct go_step *steps;
+    size_t count;
+};
 
 struct go_table {
     const uint8_t *data;
@@ -18,7 +29,12 @@ struct go_table {
     size_t functions, count; /* where the list of functions begins, and their number */
     size_t word;             /* bytes of its numbers */
     size_t names, units, files, values;
-    bool by_unit; /* from 1.16 on a file's number is of its compilation unit */
+    bool by_unit;       /* from 1.16 on a file's number is of its compilation unit */
+    struct ids offsets; /* of the lists that were read */
+    struct go_list *lists;
+    size_t list_count, list_capacity;
+    size_t left; /* steps that may still be read */
+    bool told;   /* that there are more */
 };
 
 static uint64_t number(const struct go_table *t, size_t at, size_t size)
@@ -116,6 +132,7 @@ static struct go_table *open_table(struct spex_module *module)
         return NULL;
     struct go_table *table = memory_get(1, sizeof *table);
     *table = t;
+    table->left = t.size / 2;
     return table;
 }
 
@@ -164,21 +181,81 @@ static uint32_t variable(const struct go_table *t, size_t *at)
     return value;
 }
 
-/* A table of pairs: how much a value changes, and for how many instructions it then holds. */
-static int32_t value_at(const struct go_table *t, uint32_t offset, uint64_t entry, uint64_t address)
+/*
+ * A list of pairs: how much a value changes, and for how many instructions it then holds. A pair is
+ * two bytes at least: lists that overlap, so that there are more, are left out.
+ */
+static void read_list(struct spex_module *module, size_t at, struct go_list *list)
 {
-    size_t at = inside(t, t->values, offset);
-    int32_t value = -1;
-    for (uint64_t pc = entry; offset && at < t->size;) {
+    struct go_table *t = module->go;
+    size_t capacity = 0;
+    uint64_t until = 0;
+    uint32_t value = UINT32_MAX;
+    while (at < t->size) {
         uint32_t change = variable(t, &at);
-        if (!change && pc != entry)
+        if (!change && list->count)
             break;
-        value = (int32_t)((uint32_t)value + (change & 1 ? ~(change >> 1) : change >> 1));
-        pc += (uint64_t)variable(t, &at) * QUANTUM;
-        if (address < pc)
-            return value;
+        if (!t->left) {
+            if (!t->told)
+                module_problem(
+                    module,
+                    "%s: its lists of lines are longer than .gopclntab; the rest of them "
+                    "is left out",
+                    module->name);
+            t->told = true;
+            list->count = 0;
+            return;
+        }
+        t->left--;
+        value += change & 1 ? ~(change >> 1) : change >> 1;
+        until += variable(t, &at);
+        if (until > UINT32_MAX)
+            return;
+        list->steps = memory_grow(list->steps, list->count, &capacity, sizeof *list->steps);
+        list->steps[list->count++] = (struct go_step){(uint32_t)until, (int32_t)value};
     }
-    return -1;
+}
+
+/* The list at an offset, which is read once. */
+static const struct go_list *list_at(struct spex_module *module, uint32_t offset)
+{
+    struct go_table *t = module->go;
+    bool fresh;
+    uint32_t number = ids_find(&t->offsets, (uint64_t[IDS_WORDS]){offset}, &fresh);
+    if (fresh) {
+        t->lists = memory_grow(t->lists, number, &t->list_capacity, sizeof *t->lists);
+        t->lists[number] = (struct go_list){0};
+        t->list_count = number + 1;
+        if (offset)
+            read_list(module, inside(t, t->values, offset), &t->lists[number]);
+    }
+    return &t->lists[number];
+}
+
+static int32_t value_at(struct spex_module *module, uint32_t offset, uint64_t instruction)
+{
+    const struct go_list *list = list_at(module, offset);
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (list->steps[middle].until <= instruction)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->count ? list->steps[low].value : -1;
+}
+
+void go_free(struct spex_module *module)
+{
+    struct go_table *t = module->go;
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->list_count; i++)
+        free(t->lists[i].steps);
+    free(t->lists);
+    ids_free(&t->offsets);
+    free(t);
 }
 
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line)
@@ -197,8 +274,9 @@ bool go_line(struct spex_module *module, uint64_t address, struct spex_line *lin
     /* name, args, frame or deferreturn, pcsp, pcfile, pcln, npcdata, compilation unit */
     size_t body = body_of(t, low - 1);
     uint64_t entry = entry_of(t, low - 1);
-    int32_t file = value_at(t, (uint32_t)number(t, body + 16, 4), entry, address);
-    int32_t at = value_at(t, (uint32_t)number(t, body + 20, 4), entry, address);
+    uint64_t instruction = (address - entry) / QUANTUM;
+    int32_t file = value_at(module, (uint32_t)number(t, body + 16, 4), instruction);
+    int32_t at = value_at(module, (uint32_t)number(t, body + 20, 4), instruction);
     if (body > t->size || file < 0 || at <= 0)
         return false;
     const char *name;

@@ -263,6 +263,7 @@ void module_load_jit(struct spex_module *module);
 /* Functions of a Go program; their number, 0 if it is none. */
 size_t go_symbols(struct spex_module *module, struct module_table *table);
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line);
+void go_free(struct spex_module *module);
 /* Slots of the global offset table by what they point to: name@got. */
 void got_symbols(struct spex_module *module, struct module_table *table);
 /* Functions by the search table of .eh_frame_hdr, without names; their number. */

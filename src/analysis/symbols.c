@@ -18,8 +18,12 @@
 void module_problem(struct spex_module *module, const char *format, ...)
 {
     va_list args;
-    if (module->problem)
-        return; /* the first reason is the one to act on */
+    if (module->problem && !module->stripped)
+        return;            /* the first reason is the one to act on */
+    if (module->problem) { /* that matters more than names that are missing */
+        free(module->problem);
+        module->stripped = false;
+    }
     va_start(args, format);
     if (vasprintf(&module->problem, format, args) < 0)
         module->problem = NULL;
@@ -98,7 +102,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
         free(m->small_bytes);
         free(m->spare);
         free(m->source);
-        free(m->go);
+        go_free(m);
         for (struct module_text *t = m->texts, *next; t; t = next) {
             next = t->next;
             free(t);

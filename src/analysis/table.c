@@ -32,9 +32,15 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
                                   .global = (uint8_t)global};
 }
 
+/* Names may share their ends: more of them than their section has bytes. */
+enum { NAME_COMPARED = 4096, UNDERSCORES_MOST = 16 };
+
 static unsigned underscores(const char *name)
 {
-    return (unsigned)strspn(name, "_");
+    unsigned n = 0;
+    while (n < UNDERSCORES_MOST && name[n] == '_')
+        n++;
+    return n;
 }
 
 /* Best first among those with the same start. */
@@ -59,10 +65,10 @@ static int compare_symbols(const void *a, const void *b)
     unsigned u = underscores(x->symbol.raw), v = underscores(y->symbol.raw);
     if (u != v)
         return u < v ? -1 : 1;
-    size_t n = strlen(x->symbol.raw), m = strlen(y->symbol.raw);
+    size_t n = strnlen(x->symbol.raw, NAME_COMPARED), m = strnlen(y->symbol.raw, NAME_COMPARED);
     if (n != m)
         return n > m ? -1 : 1;
-    return strcmp(x->symbol.raw, y->symbol.raw);
+    return strncmp(x->symbol.raw, y->symbol.raw, NAME_COMPARED);
 }
 
 const char *table_name(struct module_table *table, uint64_t address)

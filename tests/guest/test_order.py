@@ -61,8 +61,8 @@ for i in range(2):
     files.add(open(path, "rb").read())
 check("sampled: the same bytes each time", len(files) == 1, len(files))
 
-# Other operations are sampled with another seed: such runs differ by noise, in rows that have all of
-# the time of all threads, too, where only the ends of threads are unknown.
+# Other operations are sampled with another seed: such runs differ by noise, in rows that have all
+# of the time of all threads, too, where only the ends of threads are unknown.
 program, seeds = build("apart", "-pthread", "-static"), [f"{path}{i}" for i in range(5)]
 for i, name in enumerate(seeds):
     code, out, err = run(SPEX, "record", "-q", "--deterministic", "--model", "sampled", "--seed",

@@ -209,6 +209,14 @@ for make, what, words in (
           code == 0 and peak < 150 and "more ranges of addresses than bytes" in err,
           (code, peak, err))
 
+bombs.go_lines("prog", 200, 200)
+save(bombs.profile(module=DIR + "/prog", pcs=[0x400000 + 4 * i for i in range(0, 40000, 100)]),
+     "go.data")
+code, out, err, peak = measure("report", "-i", "go.data", "--sort", "srcline", timeout=5)
+check("lines of Go whose lists overlap: told, in 5 s of CPU time and 100 MB",
+      code == 0 and peak < 100 and "longer than .gopclntab" in err and "main.go:" in out,
+      (code, peak, err))
+
 # ---- instructions: twice the input, about twice the work ----
 CASES = [("modules", bombs.modules, 2000, "report"), ("builds", bombs.builds, 2000, "report"),
          ("jits", bombs.jits, 1000, "report"),
@@ -234,6 +242,16 @@ if shutil.which("valgrind"):
     ok = all(isinstance(c, int) for c in costs)
     ratio = (costs[2] - costs[1]) / (costs[1] - costs[0]) if ok else 0
     check("annotate: instructions: work grows with the input, not with its square",
+          ok and ratio < 1.4, (costs, ratio))
+    costs = []
+    for k in (1, 2, 3):
+        save(bombs.profile(module=DIR + "/prog", pcs=[0x400000 + 4 * i for i in range(4000 * k)]),
+             "go.data")
+        bombs.go_lines("prog", 1, 4000 * k)
+        costs.append(instructions("report", "-i", "go.data", "--sort", "srcline"))
+    ok = all(isinstance(c, int) for c in costs)
+    ratio = (costs[2] - costs[1]) / (costs[1] - costs[0]) if ok else 0
+    check("report: lines of Go: work grows with the input, not with its square",
           ok and ratio < 1.4, (costs, ratio))
 else:
     skip("work grows with the input", "needs valgrind")
