@@ -49,6 +49,17 @@ static void publish_clock(struct flow *f)
     __atomic_store_n(&f->clock, spex_timing_clock(f->core), __ATOMIC_RELAXED);
 }
 
+uint64_t account_busy(const struct flow *f)
+{
+    return spex_timing_clock(f->core) - f->waited;
+}
+
+/* It waits until then. */
+static void reach(struct flow *f, uint64_t time)
+{
+    f->waited += spex_timing_reach(f->core, time);
+}
+
 /* ---- samples ---- */
 
 static void complete_pending(struct flow *f)
@@ -450,19 +461,13 @@ static void do_mark(struct flow *f, uint64_t word)
         wakes[value % 4096].clock = spex_timing_clock(f->core);
         break;
     case FLOW_WOKEN:
-        spex_timing_reach(f->core, wakes[value % 4096].clock);
+        reach(f, wakes[value % 4096].clock);
         break;
     case FLOW_REACH:
-        spex_timing_reach(f->core, value);
+        reach(f, value);
         break;
     case FLOW_SLEPT:
-        spex_timing_spend(f->core, value);
-        break;
-    case FLOW_READ:
-        f->read_at[value % PAUSE_CLOCKS] = spex_timing_clock(f->core);
-        break;
-    case FLOW_UNTIL:
-        spex_timing_reach(f->core, f->read_at[value % PAUSE_CLOCKS] + value / PAUSE_CLOCKS);
+        reach(f, spex_timing_clock(f->core) + value);
         break;
     case FLOW_REGION:
         __atomic_store_n(&plugin.run->disabled, !(value & 1), __ATOMIC_RELAXED);
@@ -659,7 +664,8 @@ void account_begin(struct flow *f, uint64_t start)
     f->left = until < NEVER ? until : NEVER;
     f->branch = NULL;
     detail_begin(f);
-    spex_timing_reach(f->core, start);
+    f->waited = spex_timing_clock(f->core);
+    reach(f, start);
     publish_clock(f);
 }
 

@@ -52,21 +52,20 @@ struct flow {
     struct detail detail; /* sampled detail */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
-    int tid;                           /* of the thread, the host's number; 0 until it has begun */
-    bool inside;                       /* it looks whose turn it is */
-    bool calls;                        /* makes a system call */
-    bool away;                         /* which may wait: others go on */
-    struct pause pause;                /* how long it says it waits */
-    bool pausing;                      /* so long, in modelled time */
-    uint64_t held;                     /* before it has entered the kernel: in this order; or 0 */
-    bool woken;                        /* another thread's call let it go on from there */
-    uint64_t clock_read[PAUSE_CLOCKS]; /* what clocks said, in ns */
-    uint64_t read_at[PAUSE_CLOCKS];    /* the model's side: and when that was */
-    uint64_t word;                     /* of a futex at which it waits, or 0 */
-    unsigned words;                    /* until others are looked at */
-    unsigned yields, patience;         /* YIELDs in this turn, and after how many it ends */
-    uint64_t taken;                    /* lines that it took from other cores */
-    uint64_t since;                    /* its time when its turn began */
+    int tid;                   /* of the thread, the host's number; 0 until it has begun */
+    bool inside;               /* it looks whose turn it is */
+    bool calls;                /* makes a system call */
+    bool away;                 /* which may wait: others go on */
+    struct pause pause;        /* how long it says it waits */
+    bool pausing;              /* so long, in modelled time */
+    uint64_t held;             /* before it has entered the kernel: in this order; or 0 */
+    bool woken;                /* another thread's call let it go on from there */
+    uint64_t word;             /* of a futex at which it waits, or 0 */
+    unsigned words;            /* until others are looked at */
+    unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
+    uint64_t taken;            /* lines that it took from other cores */
+    uint64_t since;            /* its time when its turn began */
+    uint64_t waited;           /* cycles, and those before it was in this process */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);
@@ -102,6 +101,8 @@ void account_wait_no_more(struct flow *f);
 /* The last block of the ring is complete as it stands. */
 void account_finish(struct flow *f);
 uint64_t account_clock(const struct flow *f);
+/* Cycles that it ran. */
+uint64_t account_busy(const struct flow *f);
 
 #pragma GCC visibility pop
 #endif

@@ -212,7 +212,7 @@ void flow_turn(struct hot *h)
     publish(v);
     if (several()) {
         enter(f);
-        order_check(f);
+        order_check(f, true);
         leave(f);
         see_heap(v);
     } else if (plugin.user.sampled && !f->detail.learns) {
@@ -294,6 +294,32 @@ uint64_t flow_clock(const struct vcpu *v)
     return account_clock(v->flow);
 }
 
+uint64_t flow_now(struct vcpu *v, bool in_block)
+{
+    struct flow *f = v->flow;
+    if (!several()) {
+        flow_settle(v);
+        return account_clock(f);
+    }
+    publish(v);
+    enter(f);
+    order_check(f, in_block);
+    leave(f);
+    see_heap(v);
+    set_stop(v->hot);
+    return account_clock(f);
+}
+
+uint64_t flow_busy(struct vcpu *v, bool process)
+{
+    take_lock();
+    uint64_t cycles = process ? plugin.order.busy : account_busy(v->flow);
+    for (unsigned i = 0; process && i < plugin.order.count; i++)
+        cycles += account_busy(plugin.order.flows[i]);
+    pthread_mutex_unlock(&plugin.order.lock);
+    return cycles;
+}
+
 enum flow_call flow_call_kind(int64_t number, uint64_t operation)
 {
     enum { FUTEX = 98, OPERATION = 127 };
@@ -366,6 +392,7 @@ static void end_locked(struct flow *f)
     account_finish(f);
     while (account_turn(f, UINT64_MAX, UINT32_MAX))
         ;
+    plugin.order.busy += account_busy(f);
     account_free(f);
     order_end(f);
 }

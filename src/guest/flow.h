@@ -49,8 +49,6 @@ enum flow_mark {
     FLOW_WOKEN,      /* was, by the holder of the ticket */
     FLOW_REACH,      /* time is at least value */
     FLOW_SLEPT,      /* so many cycles passed in a system call */
-    FLOW_READ,       /* the clock of this number was read */
-    FLOW_UNTIL,      /* time is at least cycles after that; value: PAUSE_CLOCKS * cycles + number */
     FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
     FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
     FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
@@ -122,6 +120,13 @@ void flow_heap(struct vcpu *v, uint64_t time);
 
 /* Model time of a thread, as far as it is known: exact after flow_drain(). */
 uint64_t flow_clock(const struct vcpu *v);
+
+/*
+ * The same for the thread whose turn it is, up to its last whole block: others that are behind go
+ * on first. in_block: as in order.h. And the cycles that it, or its process, has run until then.
+ */
+uint64_t flow_now(struct vcpu *v, bool in_block);
+uint64_t flow_busy(struct vcpu *v, bool process);
 
 /* Around a fork; in the child only v goes on. */
 void flow_before_fork(void);

@@ -3,6 +3,7 @@
 
 #include "account.h"
 #include "chance.h"
+#include "clock.h"
 #include "follow.h"
 #include "need.h"
 #include "origin.h"
@@ -481,6 +482,8 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
         break;
     }
     set_idle(v, true, number, 0);
+    if (plugin.user.full && plugin.run->deterministic)
+        clock_call(v, number);
 }
 
 static void log_map(struct vcpu *v, uint64_t address)
@@ -551,8 +554,10 @@ void life_return(unsigned index, int64_t number, int64_t result)
     if (number == SYS_CLONE)
         lose_thread(v, result);
     set_idle(v, false, number, result);
-    if (plugin.user.full && plugin.run->deterministic)
-        pause_account(v, number, result);
+    if (plugin.user.full && plugin.run->deterministic) {
+        pause_account(v, result);
+        clock_return(v, number, result);
+    }
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)

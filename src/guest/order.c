@@ -35,7 +35,7 @@ static uint64_t time_of(const struct flow *f, bool words)
     if (words || !f->pausing)
         return clock;
     const struct pause *p = &f->pause;
-    uint64_t end = (p->clock < PAUSE_CLOCKS ? f->read_at[p->clock] : clock) + p->cycles;
+    uint64_t end = (p->until ? 0 : clock) + p->time;
     return end > clock ? end : clock;
 }
 
@@ -449,15 +449,15 @@ static void begin(struct flow *f, bool in_block)
     plugin.order.moves++;
 }
 
-void order_check(struct flow *f)
+void order_check(struct flow *f, bool in_block)
 {
-    begin(f, true);
+    begin(f, in_block);
     struct flow *n = next();
     set_words(f);
     if (plugin.order.holder != f || !n || n == f)
         return;
     give(n);
-    take_turn(f, true);
+    take_turn(f, in_block);
 }
 
 /* The one that has been held longest, of those at a word. */
@@ -561,6 +561,7 @@ void order_in_child(struct flow *f)
     plugin.order.left = NULL;
     plugin.order.word = 0;
     plugin.order.gone_count = 0;
+    plugin.order.busy = 0;
     plugin.order.flows[0] = f;
     plugin.order.count = f != NULL;
     if (f)

@@ -41,6 +41,7 @@ struct order {
     int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
     uint64_t holds; /* counts threads that were held (struct flow) */
+    uint64_t busy;  /* cycles of threads that have ended */
 };
 
 /* All under the lock, for the thread of the flow. */
@@ -48,8 +49,11 @@ struct order {
 /* A flow begins or ends; the thread whose turn it is makes or ends it. */
 void order_begin(struct flow *f);
 void order_end(struct flow *f);
-/* It has done a little: is it still its turn? Returns when it is. */
-void order_check(struct flow *f);
+/*
+ * It has done a little: is it still its turn? Returns when it is. in_block: it is in the middle of
+ * guest code, which QEMU may want to stop: then it may return before.
+ */
+void order_check(struct flow *f, bool in_block);
 /* It makes a system call, and is back; over: the time that it was to wait has passed. */
 void order_call(struct flow *f, enum flow_call call);
 void order_return(struct flow *f, enum flow_call call, bool over);

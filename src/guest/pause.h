@@ -1,7 +1,6 @@
 /*
  * How long system calls wait, as they say themselves (--deterministic): such waits end in modelled
- * time. One until a point of time counts from when the thread last read that clock, whatever the
- * host's clock said.
+ * time, which is what clocks say (clock.h).
  */
 #ifndef GUEST_PAUSE_H
 #define GUEST_PAUSE_H
@@ -10,8 +9,6 @@
 #include <stdint.h>
 
 struct vcpu;
-
-enum { PAUSE_CLOCKS = 8 }; /* numbers of clocks that count */
 
 enum pause_kind {
     PAUSE_NONE,
@@ -22,9 +19,11 @@ enum pause_kind {
 
 struct pause {
     enum pause_kind kind;
-    unsigned clock;  /* it counts from when this was read, or PAUSE_CLOCKS: from the call */
-    uint64_t cycles; /* at 1 GHz */
-    int64_t result;  /* of a call whose time has passed */
+    bool until;     /* this time, and not for so long */
+    uint64_t time;  /* cycles at 1 GHz */
+    int64_t result; /* of a call whose time has passed */
+    void *lent;     /* guest memory that says another time while the call lasts, or NULL */
+    uint64_t own[2];
 };
 
 /* A system call begins: what v->argument says. */
@@ -34,7 +33,7 @@ static inline bool pause_over(const struct pause *pause, int64_t result)
     return pause->kind != PAUSE_NONE && pause->result == result;
 }
 
-/* It is over, and it is the thread's turn: time that passed, and clocks that were read. */
-void pause_account(struct vcpu *v, int64_t number, int64_t result);
+/* It is over, and it is the thread's turn: time has passed. */
+void pause_account(struct vcpu *v, int64_t result);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "user.h"
 
+#include "clock.h"
 #include "elf_file.h"
 #include "plugin.h"
 #include "regs.h"
@@ -117,8 +118,12 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, regs_flags(),
                                              (void *)(uintptr_t)allocates);
     hot_watch_block(tb, block, handler);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         hot_watch_access(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
+        if (plugin.user.full && plugin.run->deterministic && clock_reads_counter(words[i]))
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, i), clock_counter,
+                                                   QEMU_PLUGIN_CB_NO_REGS, NULL);
+    }
     if (plugin.user.vl && sve_switches(words[count - 1]))
         qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, count - 1), sve_switch,
                                                regs_flags(), (void *)(uintptr_t)words[count - 1]);
@@ -165,6 +170,8 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
     if (plugin.user.allocs)
         allocs_open();
     __atomic_store_n(&plugin.run->installed, 1, __ATOMIC_RELEASE);
+    if (plugin.user.full && plugin.run->deterministic)
+        clock_open();
     life_install();
     qemu_user_install(id, api);
     return 0;
