@@ -26,6 +26,7 @@ void lane_fini(struct lane *lane)
         free(lane->models[i]);
     free(lane->models);
     free(lane->reader);
+    free(lane->room);
     free(lane->shapes);
 }
 

@@ -152,6 +152,7 @@ struct lane {
     size_t model_count, model_capacity;
     struct spex_shapes *shapes; /* what its readers have learnt */
     struct spex_reader *reader;
+    uint8_t *room;               /* see perfdata/spans.h */
     struct spex_sample *samples; /* of the piece that is joined */
     size_t sample_count, sample_most;
     const struct analysis_sink *sinks;

@@ -3,6 +3,7 @@
 #include "replay.h"
 
 #include "base/memory.h"
+#include "perfdata/spans.h"
 
 #include <errno.h>
 #include <string.h>
@@ -54,6 +55,12 @@ static void tell_progress(struct lane *lane)
 static bool next_span(struct lane *lane, struct queue *q)
 {
     struct spex_analysis *a = lane->analysis;
+    const bool merged = a->options.ordered && a->queue_count > 1;
+    if (a->file && !merged) {
+        if (!lane->room)
+            lane->room = memory_get(1, SPANS_ROOM);
+        spans_read_into(q->cursor, lane->room);
+    }
     bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
     if (!more)
         return false;
@@ -65,7 +72,6 @@ static bool next_span(struct lane *lane, struct queue *q)
         const size_t size = (size_t)((double)q->span.size * part) + LEAST;
         q->span.size = size < q->span.size ? size : q->span.size;
     }
-    bool merged = a->options.ordered && a->queue_count > 1;
     struct spex_reader **reader = merged ? &q->reader : &lane->reader;
     queue_need_reader(lane, reader);
     bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;

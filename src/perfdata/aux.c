@@ -7,13 +7,14 @@
  * padding.
  */
 #include "file.h"
+#include "spans.h"
 
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- collecting ---- */
 
@@ -250,6 +251,8 @@ struct spex_aux_cursor {
     uint64_t stop;     /* where the last span ended, in the chunk */
     bool last;         /* the last span was the end of a contiguous run */
     bool started, broken; /* broken: the next span does not follow the previous one */
+    uint8_t *room;        /* see spans.h; NULL: spans are mapped */
+    const uint8_t *data;  /* of the last span */
     uint8_t *joined;      /* tail and bridge; freed when not needed, as there may be many queues */
     size_t joined_size;
 };
@@ -273,6 +276,20 @@ void spex_aux_close(struct spex_aux_cursor *cursor)
 {
     free(cursor->joined);
     free(cursor);
+}
+
+void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room)
+{
+    cursor->room = cursor->file->fd < 0 ? NULL : room;
+}
+
+/* Copies bytes of the file without mapping them; false: they cannot be read. */
+static bool read_bytes(const struct spex_perfdata *file, uint64_t offset, uint8_t *to, size_t size)
+{
+    for (ssize_t n; size; to += n, offset += (uint64_t)n, size -= (size_t)n)
+        if ((n = pread(file->fd, to, size, (off_t)offset)) <= 0)
+            return false;
+    return true;
 }
 
 static bool join_room(struct spex_aux_cursor *cursor, size_t size)
@@ -304,7 +321,7 @@ static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
     const struct spex_perfdata *file = cursor->file;
     const uint64_t here = cursor->before + position;
     uint64_t from = 0, to = 0;
-    if (!file->mapped || here < cursor->dropped + STEP)
+    if (!file->mapped || cursor->room || here < cursor->dropped + STEP)
         return;
     for (; cursor->dropped_chunk <= cursor->chunk; cursor->dropped_chunk++) {
         const struct chunk *chunk = &cursor->queue->chunks.items[cursor->dropped_chunk];
@@ -388,7 +405,7 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
     }
     if (!join_room(cursor, kept))
         return false;
-    memcpy(cursor->joined, cursor->file->data + chunk->file_offset + cursor->stop - kept, kept);
+    memcpy(cursor->joined, cursor->data + cursor->span - kept, kept);
     cursor->tail = kept;
     cursor->tail_file_offset = chunk->file_offset + cursor->stop - kept;
     cursor->bridge_try = BRIDGE_MIN;
@@ -435,7 +452,10 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
             fresh = (size_t)(end - cursor->position);
         if (!join_room(cursor, cursor->tail + fresh))
             return SPEX_NO_MEMORY;
-        memcpy(cursor->joined + cursor->tail, data + cursor->position, fresh);
+        uint8_t *to = cursor->joined + cursor->tail;
+        if (!cursor->room ||
+            !read_bytes(cursor->file, chunk->file_offset + cursor->position, to, fresh))
+            memcpy(to, data + cursor->position, fresh);
         cursor->bridge = fresh;
         cursor->stop = cursor->position + fresh;
         span->data = cursor->joined;
@@ -444,14 +464,18 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
     } else {
         uint64_t size = end - cursor->position;
         give_back(cursor, cursor->position);
-        if (size > SPAN_MAX)
-            size = SPAN_MAX;
+        const uint64_t most = cursor->room ? SPANS_ROOM : SPAN_MAX;
+        if (size > most)
+            size = most;
         cursor->bridge = 0;
         cursor->stop = cursor->position + size;
         span->data = data + cursor->position;
         span->size = (size_t)size;
         span->file_offset = chunk->file_offset + cursor->position;
-        perfdata_need_pages(cursor->file, span->file_offset, span->file_offset + size);
+        if (cursor->room && read_bytes(cursor->file, span->file_offset, cursor->room, span->size))
+            span->data = cursor->room;
+        else
+            perfdata_need_pages(cursor->file, span->file_offset, span->file_offset + size);
     }
     span->offset = chunk->offset + cursor->position - cursor->tail;
     span->position = cursor->before + cursor->position - cursor->tail;
@@ -459,5 +483,6 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
     cursor->last = span->last = cursor->stop == end && !goes_on;
     span->flags = span->last ? flags : 0;
     cursor->span = span->size;
+    cursor->data = span->data;
     return SPEX_OK;
 }

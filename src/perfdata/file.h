@@ -217,6 +217,7 @@ struct spex_perfdata {
     const uint8_t *data;
     uint64_t size;
     bool mapped;       /* data is our own mapping, so pages may be released */
+    int fd;            /* what is mapped; -1: not a file */
     bool swap;         /* byte order differs from the host's */
     bool failed;       /* ran out of memory: tables are incomplete */
     uint64_t told_end; /* where the header says the data ends; 0: it does not say */

@@ -78,9 +78,10 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
             file->data = data;
             file->size = (uint64_t)st.st_size;
             file->mapped = true;
+            file->fd = standard ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : fd;
         }
     }
-    if (fd >= 0 && !standard)
+    if (fd >= 0 && !standard && fd != file->fd)
         close(fd);
     return status;
 }
@@ -96,6 +97,7 @@ static struct spex_perfdata *new_file(const char *path)
         free(file);
         return NULL;
     }
+    file->fd = -1;
     file->inflate_limit = 64 << 20;
     file->info.path = file->path;
     file->info.hostname = file->info.osrelease = file->info.version = file->info.arch = "";
@@ -187,6 +189,8 @@ void spex_perfdata_close(struct spex_perfdata *file)
     perfdata_strings_fini(&file->strings);
     if (file->mapped)
         munmap((void *)(uintptr_t)file->data, file->size);
+    if (file->fd >= 0)
+        close(file->fd);
     free(file->path);
     free(file);
 }
