@@ -59,19 +59,15 @@ static bool next_span(struct lane *lane, struct queue *q)
     if (a->file && !merged) {
         if (!lane->room)
             lane->room = memory_get(1, SPANS_ROOM);
-        spans_read_into(q->cursor, lane->room);
+        const bool all = !a->look || a->look >= a->info->aux_bytes;
+        spans_read_into(q->cursor, lane->room,
+                        all ? 1 : (double)a->look / (double)a->info->aux_bytes);
     }
     bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
     if (!more)
         return false;
     a->done += q->span.size;
     tell_progress(lane);
-    if (a->look && a->look < a->info->aux_bytes) { /* the beginning of each span */
-        enum { LEAST = 1 << 12 };
-        const double part = (double)a->look / (double)a->info->aux_bytes;
-        const size_t size = (size_t)((double)q->span.size * part) + LEAST;
-        q->span.size = size < q->span.size ? size : q->span.size;
-    }
     struct spex_reader **reader = merged ? &q->reader : &lane->reader;
     queue_need_reader(lane, reader);
     bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;

@@ -230,8 +230,9 @@ const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *fi
 /* ---- walking ---- */
 
 enum {
-    SPAN_MAX = 1 << 20, /* larger pieces are split, so that pages can be released */
-    BRIDGE_MIN = 4096,  /* bytes first tried after a kept tail */
+    SPAN_MAX = SPANS_ROOM, /* larger pieces are split, so that pages can be released */
+    BRIDGE_MIN = 4096,     /* bytes first tried after a kept tail */
+    PART_LEAST = 4096,
 };
 
 struct spex_aux_cursor {
@@ -252,6 +253,7 @@ struct spex_aux_cursor {
     bool last;         /* the last span was the end of a contiguous run */
     bool started, broken; /* broken: the next span does not follow the previous one */
     uint8_t *room;        /* see spans.h; NULL: spans are mapped */
+    double part;
     const uint8_t *data;  /* of the last span */
     uint8_t *joined;      /* tail and bridge; freed when not needed, as there may be many queues */
     size_t joined_size;
@@ -268,6 +270,7 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
     cursor->file = file;
     cursor->queue = &file->queues.items[queue];
     cursor->broken = true;
+    cursor->part = 1;
     *result = cursor;
     return SPEX_OK;
 }
@@ -278,8 +281,9 @@ void spex_aux_close(struct spex_aux_cursor *cursor)
     free(cursor);
 }
 
-void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room)
+void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room, double part)
 {
+    cursor->part = part;
     cursor->room = cursor->file->fd < 0 ? NULL : room;
 }
 
@@ -464,11 +468,12 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
     } else {
         uint64_t size = end - cursor->position;
         give_back(cursor, cursor->position);
-        const uint64_t most = cursor->room ? SPANS_ROOM : SPAN_MAX;
-        if (size > most)
-            size = most;
+        if (size > SPAN_MAX)
+            size = SPAN_MAX;
         cursor->bridge = 0;
         cursor->stop = cursor->position + size;
+        if (cursor->part < 1 && size > PART_LEAST + (uint64_t)((double)size * cursor->part))
+            size = PART_LEAST + (uint64_t)((double)size * cursor->part);
         span->data = data + cursor->position;
         span->size = (size_t)size;
         span->file_offset = chunk->file_offset + cursor->position;

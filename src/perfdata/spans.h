@@ -9,12 +9,13 @@
 
 #include <spex/perfdata.h>
 
-enum { SPANS_ROOM = 256 << 10 };
+enum { SPANS_ROOM = 1 << 20 }; /* the longest span */
 
 /*
- * From now on spans lie in these SPANS_ROOM bytes, and are no longer than that, until the next one
- * is asked for; but where the file cannot be read, as it is mapped. One cursor uses them at a time.
+ * From now on spans lie in these SPANS_ROOM bytes until the next one is asked for; but where the
+ * file cannot be read, as it is mapped. Only one cursor uses them at a time. part: of each span the
+ * beginning alone is read, that part of it and a little more; 1: all. Nothing can be kept then.
  */
-void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room);
+void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room, double part);
 
 #endif
