@@ -254,8 +254,8 @@ struct spex_aux_cursor {
     bool started, broken; /* broken: the next span does not follow the previous one */
     uint8_t *room;        /* see spans.h; NULL: spans are mapped */
     double part;
-    const uint8_t *data;  /* of the last span */
-    uint8_t *joined;      /* tail and bridge; freed when not needed, as there may be many queues */
+    const uint8_t *data; /* of the last span */
+    uint8_t *joined;     /* tail and bridge; freed when not needed, as there may be many queues */
     size_t joined_size;
 };
 

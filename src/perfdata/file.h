@@ -76,6 +76,8 @@ struct raw { /* one record */
 
 struct inflater;
 
+enum { WALK_WINDOW = 4096 };
+
 struct walk {
     struct spex_perfdata *file;
     uint64_t position, end;
@@ -85,6 +87,10 @@ struct walk {
     bool inflating;   /* records currently come from the inflater's buffer */
     size_t index;     /* next entry of the AUXTRACE index */
     struct inflater *inflater;
+    uint64_t window_at; /* in the file */
+    size_t window_size;
+    uint8_t window[WALK_WINDOW]; /* what follows AUX data */
+    uint8_t before[64];          /* the record before that data */
 };
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
 void perfdata_walk_fini(struct walk *walk);

@@ -8,7 +8,9 @@
 #include "file.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     DROP_BEHIND = 8 << 20, /* release pages in steps of this */
@@ -124,13 +126,34 @@ static uint32_t least_size(uint32_t type)
     }
 }
 
+/*
+ * Bytes of the file, which may be valid no longer than until the walk goes on. Behind AUX data they
+ * are read: to map a page, and those around it, for one header takes several times as long.
+ */
+static const uint8_t *bytes_at(const struct walk *walk, uint64_t position, size_t size)
+{
+    const bool there =
+        position >= walk->window_at && position + size <= walk->window_at + walk->window_size;
+    return there ? walk->window + (position - walk->window_at) : walk->file->data + position;
+}
+
+static void move_window(struct walk *walk, uint64_t position)
+{
+    enum { FAR = 64 << 10 };
+    if (walk->file->fd < 0 || position < walk->position + FAR)
+        return;
+    const ssize_t n = pread(walk->file->fd, walk->window, WALK_WINDOW, (off_t)position);
+    walk->window_at = position;
+    walk->window_size = n < 0 ? 0 : (size_t)n;
+}
+
 /* Whether a record could be at position; *next is where it would end. Only for searching. */
 static bool credible(const struct walk *walk, uint64_t position, uint64_t *next)
 {
     const struct spex_perfdata *file = walk->file;
     if (walk->end - position < HEADER_SIZE)
         return false;
-    const uint8_t *bytes = file->data + position;
+    const uint8_t *bytes = bytes_at(walk, position, AUXTRACE_SIZE);
     uint32_t type = get32(file, bytes);
     uint16_t misc = get16(file, bytes + 4), size = get16(file, bytes + 6);
     if (misc & NO_MISC)
@@ -180,8 +203,10 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
         uint64_t offset = file->index.items[walk->index].offset, next;
         if (offset <= position)
             continue;
+        if (offset < walk->end && offset != walk->window_at)
+            move_window(walk, offset);
         if (offset < walk->end && credible(walk, offset, &next) &&
-            get32(file, file->data + offset) == SPEX_PERF_AUXTRACE)
+            get32(file, bytes_at(walk, offset, HEADER_SIZE)) == SPEX_PERF_AUXTRACE)
             return offset;
         if (walk->report)
             perfdata_problem(file, SPEX_INVALID, offset,
@@ -209,6 +234,8 @@ static uint64_t cut_payload(struct walk *walk, uint64_t start, uint64_t size)
 static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 {
     uint64_t start = walk->position, room = walk->end - start, stop;
+    raw->bytes = raw->size > sizeof walk->before ? walk->file->data + raw->offset
+                                                 : memcpy(walk->before, raw->bytes, raw->size);
     raw->payload = walk->file->data + start;
     if (size <= room && (stop = next_indexed(walk, start - 1)) >= start + size) {
         raw->payload_size = size;
@@ -228,6 +255,8 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
                 "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
                 (unsigned long long)size, (unsigned long long)raw->payload_size);
     }
+    if (start + raw->payload_size != walk->window_at)
+        move_window(walk, start + raw->payload_size);
     walk->position += raw->payload_size;
 }
 
@@ -319,11 +348,15 @@ bool perfdata_walk_next(struct walk *walk, struct raw *raw)
             return false;
         }
         raw->offset = walk->position;
-        raw->bytes = file->data + walk->position;
+        raw->bytes = bytes_at(walk, walk->position, HEADER_SIZE);
         raw->payload = NULL;
         raw->payload_size = 0;
         raw->inflated = false;
         read_header(file, raw);
+        if (raw->type >= SPEX_PERF_HEADER_ATTR && raw->type != SPEX_PERF_AUXTRACE)
+            raw->bytes = file->data + walk->position; /* for longer */
+        else
+            raw->bytes = bytes_at(walk, walk->position, raw->size);
         if (raw->size < HEADER_SIZE || raw->size > left || raw->type > TYPE_LAST ||
             raw->type == 0) {
             uint64_t next = resynchronize(walk, walk->position + 1, walk->end);
