@@ -179,6 +179,13 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
 
 static _Thread_local unsigned held; /* times */
 
+unsigned analysis_together(struct spex_analysis *a, bool on)
+{
+    const unsigned threads = analysis_first(a)->options.threads;
+    analysis_first(a)->parallel = on && threads > 1;
+    return threads ? threads : 1;
+}
+
 unsigned analysis_lock(struct spex_analysis *a)
 {
     struct spex_analysis *first = analysis_first(a);

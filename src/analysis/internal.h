@@ -191,6 +191,11 @@ struct sink_shards {
     void (*take)(void *context, void *sum);
     void (*drop)(void *shard);
 };
+/*
+ * Between two calls several threads may ask the analysis for names and places, outside of passes;
+ * the result is how many threads there may be.
+ */
+unsigned analysis_together(struct spex_analysis *analysis, bool on);
 /* Threads cannot count apart what one would: a sink says so, and one thread does it. */
 void analysis_inexact(struct spex_analysis *analysis);
 

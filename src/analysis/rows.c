@@ -4,6 +4,7 @@
 #include "allocs.h"
 
 #include "base/memory.h"
+#include "base/sort.h"
 
 #include <assert.h>
 #include <math.h>
@@ -151,7 +152,10 @@ static void sort_rows(struct spex_group *g, int order)
         group_add_stats(g, g->total, g, group_row_at(g, i));
     if (g->rest)
         group_add_stats(g, g->total, g, g->rest);
-    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+    const unsigned threads = g->analysis ? analysis_together(g->analysis, true) : 1;
+    sort_items(g->order, g->count, sizeof *g->order, compare_rows, g, threads);
+    if (g->analysis)
+        analysis_together(g->analysis, false);
 }
 
 static enum spex_status finish_rows(struct spex_group *g, int order)

@@ -90,14 +90,21 @@ bool shards_add_up(struct shards *s, struct spex_analysis *a)
     return adding.exact;
 }
 
+static void free_shard(void *user, size_t t, unsigned thread)
+{
+    struct shards *s = user;
+    (void)thread;
+    for (size_t i = 0; i < s->sink_count; i++)
+        if (s->shards[t].sinks[i].context)
+            s->sinks[i].shards->drop(s->shards[t].sinks[i].context);
+}
+
 void shards_free(struct shards *s)
 {
-    for (unsigned t = 0; s && t < s->count; t++)
-        for (size_t i = 0; i < s->sink_count; i++)
-            if (s->shards[t].sinks[i].context)
-                s->sinks[i].shards->drop(s->shards[t].sinks[i].context);
-    if (s)
+    if (s) {
+        jobs_run(&(struct jobs){s, s->count, free_shard}, s->count);
         free(s->shards);
+    }
     free(s);
 }
 

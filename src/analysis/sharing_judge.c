@@ -15,6 +15,7 @@
  */
 #include "sharing.h"
 
+#include "base/jobs.h"
 #include "base/memory.h"
 #include "base/order.h"
 
@@ -230,6 +231,21 @@ static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_sh
     return false;
 }
 
+/* A line that is not shared has no uses then. */
+static void judge_line(void *user, size_t i, unsigned thread)
+{
+    struct spex_sharing *s = user;
+    struct spex_shared_line *r = &s->results[i];
+    (void)thread;
+    judge(s, (uint32_t)i, r);
+    if (!enough(s, (uint32_t)i, r)) {
+        r->uses = 0;
+        return;
+    }
+    sort_uses(s->uses + r->first_use, r->uses, s->sorted + r->first_use);
+    r->lock = find_lock(s, (uint32_t)i, r);
+}
+
 void sharing_judge(struct spex_sharing *s)
 {
     if (spex_group_sort(s->group, SPEX_BY_SAMPLES))
@@ -255,19 +271,18 @@ void sharing_judge(struct spex_sharing *s)
         const struct activity *a = sharing_activity(s, line, use->tid, false);
         use->comm = a ? a->comm : "";
     }
-    for (size_t i = 0; i < s->candidates; i++) {
-        struct spex_shared_line *r = &s->results[s->result_count];
-        *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
-                                       .first_use = start[i],
-                                       .uses = start[i + 1] - start[i]};
-        judge(s, (uint32_t)i, r);
-        if (enough(s, (uint32_t)i, r)) {
-            sort_uses(s->uses + r->first_use, r->uses, s->sorted);
-            r->lock = find_lock(s, (uint32_t)i, r);
-            s->result_count++;
-        }
-    }
+    for (size_t i = 0; i < s->candidates; i++)
+        s->results[i] =
+            (struct spex_shared_line){.address = s->lines[i].va,
+                                      .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
+                                      .first_use = start[i],
+                                      .uses = start[i + 1] - start[i]};
+    const unsigned threads = analysis_together(s->analysis, true);
+    jobs_run(&(struct jobs){s, s->candidates, judge_line}, threads);
+    analysis_together(s->analysis, false);
+    for (size_t i = 0; i < s->candidates; i++)
+        if (s->results[i].uses)
+            s->results[s->result_count++] = s->results[i];
     qsort(s->results, s->result_count, sizeof *s->results, by_cost);
     free(s->first_uses);
     free(s->sorted);

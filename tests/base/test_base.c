@@ -7,8 +7,10 @@
 #include "base/crew.h"
 #include "base/turns.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "base/vec.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static void test_bits(void **state)
@@ -330,6 +332,29 @@ static void test_crew(void **state)
     }
 }
 
+static int by_number(const void *a, const void *b, void *context)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    (void)context;
+    return x < y ? -1 : x > y;
+}
+
+/* As qsort does, whatever the threads. */
+static void test_sort(void **state)
+{
+    static const size_t counts[] = {0, 1, 100, 8191, 8192, 8193, 50001};
+    static uint64_t want[50001], items[50001];
+    struct rng rng = {7};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (unsigned threads = 1; threads < 20; threads += 3) {
+            for (size_t i = 0; i < counts[c]; i++)
+                want[i] = items[i] = rng_below(&rng, threads & 1 ? 100 : 1 << 30);
+            qsort_r(want, counts[c], sizeof *want, by_number, NULL);
+            sort_items(items, counts[c], sizeof *items, by_number, NULL, threads);
+            assert_memory_equal(want, items, counts[c] * sizeof *items);
+        }
+}
+
 static void test_rng_is_fixed(void **state)
 {
     struct rng rng = {1};
@@ -339,5 +364,5 @@ static void test_rng_is_fixed(void **state)
 }
 
 TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_names), TEST(test_json),
-          TEST(test_vec), TEST(test_digits), TEST(test_turns), TEST(test_crew),
+          TEST(test_vec), TEST(test_digits), TEST(test_turns), TEST(test_crew), TEST(test_sort),
           TEST(test_rng_is_fixed))
