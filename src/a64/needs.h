@@ -11,7 +11,7 @@
  * instructions.
  */
 #define A64_MAX "max"     /* QEMU 7.2's CPU `max`, which has every feature QEMU knows */
-#define A64_NEWER "newer" /* the same of a QEMU later than 7.2 */
+#define A64_NEWER "newer" /* CPU `max` of a later QEMU */
 struct a64_need {
     const char *feature, *from;
 };

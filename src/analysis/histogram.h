@@ -18,7 +18,7 @@ enum { HISTOGRAM_LOST = 1 };
 struct histograms {
     uint32_t *words;
     size_t count, capacity, limit; /* in words */
-    bool lost;                     /* one of them was */
+    bool lost;                     /* one was dropped for lack of memory */
 };
 
 void histograms_init(struct histograms *h, size_t limit_bytes);

@@ -241,7 +241,7 @@ struct candidate_symbol {
 struct module_table {
     struct candidate_symbol *items;
     size_t count, capacity;
-    size_t sorted; /* so many of them are */
+    size_t sorted; /* entries in order, from the first on */
     bool full;     /* no memory for more */
     bool gaps;     /* code between symbols is a function without a name */
 };

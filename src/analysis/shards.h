@@ -2,7 +2,7 @@
  * Sinks of which each thread has one of its own.
  *
  * What threads count apart and add up afterwards must be what one thread would have counted, to the
- * bit: sums are integers, and what comes first is told by its queue. Where one thread would have
+ * bit: sums are integers, and its queue says what comes first. Where one thread would have
  * had to leave something out, for memory, that would depend on the order; then threads give up, and
  * one thread reads all of it again.
  */

@@ -140,7 +140,7 @@ struct listing {
     uint32_t words[PIECE];
     double cost[PIECE];
     uint64_t samples[PIECE];
-    size_t never; /* sampled, in blocks that were */
+    size_t never; /* instructions without a sample, in blocks with some */
     bool starts[PIECE];
 };
 

@@ -68,8 +68,8 @@ struct table {
     struct export_job *job;
     struct column columns[EXPORT_COLUMNS];
     size_t column_count;
-    int time;                   /* which column */
-    bool follows[EXPORT_FROMS]; /* some column does */
+    int time;                  /* which column */
+    bool wanted[EXPORT_FROMS]; /* whether a column comes from it */
     /* of the pass */
     struct origins numbers;
     struct page *pages, *page; /* all, one or two; the one that is filled */
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) void
 put_origin(struct table *t, size_t row, enum export_from from, const struct spex_sample *sample)
 {
     bool fresh = false;
-    if (!t->follows[from])
+    if (!t->wanted[from])
         return;
     uint32_t id = origins_find(&t->numbers, from, sample, &fresh);
     if (__builtin_expect(fresh, 0))
@@ -353,7 +353,7 @@ static void prepare_page(void *user, void *item)
     struct page *p = item;
     take_fresh(t, p);
     for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
-        if (t->follows[from])
+        if (t->wanted[from])
             find_used(&t->used[from], p->numbers[from], p->rows);
 }
 
@@ -408,7 +408,7 @@ static void add_column(struct table *t, enum export_column column, struct parque
     if (column == EXPORT_TIME)
         t->time = (int)t->column_count;
     enum export_from from = export_origin(&t->job->source, column);
-    t->follows[from] = true;
+    t->wanted[from] = true;
     t->columns[t->column_count] = (struct column){
         .column = column,
         .from = from,

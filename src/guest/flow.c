@@ -21,8 +21,8 @@ static struct {
     pthread_cond_t work, space; /* the model's thread waits for work, the guest's for space */
     pthread_t thread;
     bool threaded, running, stop;
-    uint32_t sleeping; /* the model's thread is */
-    uint32_t waiting;  /* the guest's is */
+    uint32_t model_asleep;
+    uint32_t guest_waiting;
 } all = {.work = PTHREAD_COND_INITIALIZER, .space = PTHREAD_COND_INITIALIZER};
 
 static uint64_t head_of(const struct flow *f)
@@ -59,7 +59,7 @@ static struct timespec in_a_millisecond(void)
 
 static void wake_guest(void)
 {
-    if (!__atomic_load_n(&all.waiting, __ATOMIC_SEQ_CST) || plugin.order.count != 1)
+    if (!__atomic_load_n(&all.guest_waiting, __ATOMIC_SEQ_CST) || plugin.order.count != 1)
         return;
     struct flow *f = plugin.order.flows[0];
     if (f->waits && (f->tail >= f->wants || (!f->drains && head_of(f) - f->tail < FLOW_RING / 2)))
@@ -79,12 +79,12 @@ static void *run_model(void *unused)
             }
             continue;
         }
-        __atomic_store_n(&all.sleeping, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&all.model_asleep, 1, __ATOMIC_SEQ_CST);
         if (!pump()) { /* whoever publishes from here on will wake us */
             struct timespec until = in_a_millisecond();
             pthread_cond_timedwait(&all.work, &plugin.order.lock, &until);
         }
-        __atomic_store_n(&all.sleeping, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&all.model_asleep, 0, __ATOMIC_SEQ_CST);
         wake_guest();
     }
     pthread_mutex_unlock(&plugin.order.lock);
@@ -117,7 +117,7 @@ static uint64_t total(const struct vcpu *v)
 static void publish(struct vcpu *v)
 {
     __atomic_store_n(&v->flow->head, total(v), __ATOMIC_SEQ_CST);
-    if (all.threaded && __atomic_load_n(&all.sleeping, __ATOMIC_SEQ_CST)) {
+    if (all.threaded && __atomic_load_n(&all.model_asleep, __ATOMIC_SEQ_CST)) {
         take_lock();
         pthread_cond_signal(&all.work);
         pthread_mutex_unlock(&plugin.order.lock);
@@ -135,12 +135,12 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
             f->waits = true;
             f->drains = drains;
             f->wants = tail;
-            __atomic_fetch_add(&all.waiting, 1, __ATOMIC_SEQ_CST);
+            __atomic_fetch_add(&all.guest_waiting, 1, __ATOMIC_SEQ_CST);
             pthread_cond_signal(&all.work);
             struct timespec until = in_a_millisecond();
             if (f->tail < tail)
                 pthread_cond_timedwait(&all.space, &plugin.order.lock, &until);
-            __atomic_fetch_sub(&all.waiting, 1, __ATOMIC_SEQ_CST);
+            __atomic_fetch_sub(&all.guest_waiting, 1, __ATOMIC_SEQ_CST);
             f->waits = false;
             pthread_mutex_unlock(&plugin.order.lock);
             continue;
@@ -459,6 +459,6 @@ void flow_in_child(struct vcpu *v)
     pthread_cond_init(&all.work, NULL);
     pthread_cond_init(&all.space, NULL);
     all.running = all.threaded = false;
-    all.sleeping = all.waiting = plugin.order.wanted = 0;
+    all.model_asleep = all.guest_waiting = plugin.order.wanted = 0;
     order_in_child(v ? v->flow : NULL);
 }

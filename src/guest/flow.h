@@ -91,7 +91,7 @@ void flow_started(struct vcpu *v);
 void flow_begin_again(struct vcpu *v, uint64_t start);
 /* It ends: everything it did is accounted for, and its task is closed. */
 void flow_end(struct vcpu *v);
-/* The same of one that could not begin, on the thread that was to make it. */
+/* Ends a flow that could not begin, on the thread that was to start it. */
 void flow_abandon(struct vcpu *v);
 /* The whole process ends. */
 void flow_end_all(void);

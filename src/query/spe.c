@@ -56,7 +56,7 @@ struct scan {
     struct export_source source;
     struct scan_column *columns;
     size_t column_count;
-    bool follows[EXPORT_FROMS]; /* some column does */
+    bool wanted[EXPORT_FROMS]; /* whether a column comes from it */
     struct origins *origins;
     struct block *filling;
     pthread_t thread;
@@ -232,7 +232,7 @@ static inline __attribute__((always_inline)) void find_origin(struct scan *s, en
                                                               row_origins origins)
 {
     bool fresh = false;
-    if (!s->follows[from])
+    if (!s->wanted[from])
         return;
     origins[from] = origins_find(s->origins, from, sample, &fresh);
     if (fresh)
@@ -476,10 +476,10 @@ static unsigned choose_columns(struct scan *s, struct duck_init *info)
         c->size = c->own_text                ? sizeof(uint64_t)
                   : f->type == EXPORT_STRING ? sizeof(struct duck_text)
                                              : (f->bits + 7) / 8;
-        s->follows[c->from] |= !export_numbers[column].has;
+        s->wanted[c->from] |= !export_numbers[column].has;
         want |= export_wants(column);
     }
-    if (s->follows[EXPORT_FROM_CODE])
+    if (s->wanted[EXPORT_FROM_CODE])
         want |= SPEX_WANT_SYMBOL;
     return want;
 }

@@ -111,7 +111,7 @@ struct step {
     const struct spex_op *op;
     uint32_t sequence;
     uint16_t insn;
-    bool mispredicted; /* the branch before this operation was */
+    bool after_mispredict;
 };
 
 /* The operations up to and with the sampled one: fills steps from its end, returns how many. */
@@ -181,7 +181,7 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
         const struct spex_op *op = steps[i].op;
         bool sampled = i + 1 == count;
         uint32_t start = cycle;
-        if (steps[i].mispredicted && branch_done + c->mispredict > start)
+        if (steps[i].after_mispredict && branch_done + c->mispredict > start)
             start = branch_done + c->mispredict;
         if (i >= c->window && issued[i - c->window] > start)
             start = issued[i - c->window];
