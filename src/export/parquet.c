@@ -5,6 +5,7 @@
 #include "parquet_column.h"
 
 #include "base/bits.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "export/thrift.h"
 
@@ -270,6 +271,60 @@ static void put_schema(struct thrift *t, const struct parquet *p)
     }
 }
 
+/*
+ * What pandas makes of the columns (its own metadata: pandas.pydata.org, "developer"). By itself it
+ * turns numbers that may be null into floating point, which 64-bit addresses do not survive.
+ */
+static void put_pandas(struct thrift *t, const struct parquet *p)
+{
+    static const struct {
+        const char *kind, *array[2]; /* not null, may be null */
+    } kinds[] = {
+        {"bool", {"bool", "boolean"}},    {"unicode", {"object", "object"}},
+        {"uint8", {"uint8", "UInt8"}},    {"uint16", {"uint16", "UInt16"}},
+        {"uint32", {"uint32", "UInt32"}}, {"uint64", {"uint64", "UInt64"}},
+    };
+    struct out text;
+    out_init(&text, -1);
+    struct json json = json_to(&text);
+    json_object(&json);
+    for (unsigned i = 0; i < 2; i++) {
+        json_name(&json, i ? "column_indexes" : "index_columns");
+        json_array(&json);
+        json_end(&json);
+    }
+    json_name(&json, "columns");
+    json_array(&json);
+    for (size_t i = 0; i < p->column_count; i++) {
+        const struct parquet_field *f = &p->columns[i].field;
+        size_t kind = f->type == PARQUET_BOOL     ? 0
+                      : f->type == PARQUET_STRING ? 1
+                      : f->bits == 8              ? 2
+                      : f->bits == 16             ? 3
+                      : f->bits == 32             ? 4
+                                                  : 5;
+        json_object(&json);
+        JSON_MEMBER(&json, "name", string, f->name);
+        JSON_MEMBER(&json, "field_name", string, f->name);
+        JSON_MEMBER(&json, "pandas_type", string, kinds[kind].kind);
+        JSON_MEMBER(&json, "numpy_type", string, kinds[kind].array[f->optional]);
+        json_name(&json, "metadata");
+        json_null(&json);
+        json_end(&json);
+    }
+    json_end(&json);
+    JSON_MEMBER(&json, "pandas_version", string, "1.0.0"); /* from which on these types are known */
+    json_end(&json);
+    out_char(&text, 0);
+    thrift_begin(t);
+    thrift_string(t, 1, "pandas");
+    thrift_string(t, 2, text.data ? text.data : "");
+    thrift_end(t);
+    if (text.error)
+        p->out->error = ENOMEM;
+    out_fini(&text);
+}
+
 void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t count,
                  const char *created_by)
 {
@@ -282,13 +337,14 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
     thrift_i64(&t, 3, p->rows);
     thrift_list(&t, 4, THRIFT_STRUCT, p->group_count);
     out_bytes(t.out, p->groups.data, p->groups.size);
-    thrift_list(&t, 5, THRIFT_STRUCT, count);
+    thrift_list(&t, 5, THRIFT_STRUCT, count + 1);
     for (size_t i = 0; i < count; i++) {
         thrift_begin(&t);
         thrift_string(&t, 1, notes[i].key);
         thrift_string(&t, 2, notes[i].value);
         thrift_end(&t);
     }
+    put_pandas(&t, p);
     thrift_string(&t, 6, created_by);
     thrift_list(&t, 7, THRIFT_STRUCT, p->column_count);
     for (size_t i = 0; i < p->column_count; i++) {

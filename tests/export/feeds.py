@@ -1,6 +1,6 @@
 """What tests of exporters share: profiles, the programs that read what we write,
 where they are to be had."""
-import os, shutil, sys
+import glob, os, shutil, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../analysis"))
 from common import *
 
@@ -20,6 +20,22 @@ def node(script, *args):
     code, out, err = run(NODE, f"{EXPORT}/{script}", *args, env={"SPEX_FEEDS": FEEDS}, cwd=DIR)
     if code:
         raise RuntimeError(f"{script} {args}: {err}")
+    return out.decode()
+
+
+def pandas(*args):
+    """Runs the Python that scripts/feeds-setup has unpacked with pandas, by its own loader; None
+    if it is not there."""
+    root = f"{FEEDS}/pandas/root/usr"
+    loader, program = (glob.glob(f"{root}/{p}") for p in ("lib/*/ld-linux-*.so.*", "bin/python3.*"))
+    if not loader or not program:
+        return None
+    libraries = os.path.dirname(loader[0])
+    code, out, err = run(loader[0], "--library-path", f"{libraries}:{libraries}/blas:"
+                         f"{libraries}/lapack", program[0], *args, cwd=DIR,
+                         env={"PYTHONHOME": root, "PYTHONPATH": f"{root}/lib/python3/dist-packages"})
+    if code:
+        raise RuntimeError(f"pandas {args}: {err}")
     return out.decode()
 
 

@@ -33,11 +33,16 @@ def same(name, file, *args, fields=ALL):
             for r in records(file, "-F", fields, *args)]
     if not check(f"{name}: export ends with 0", code == 0, err):
         return
-    got = [json.loads(l) for l in node("read.mjs", "out.parquet").splitlines() if l]
-    bad = next((f"row {i}: {k}: {g.get(k)!r}, script says {w[k]!r}"
-                for i, (g, w) in enumerate(zip(got, want)) for k in w if g.get(k) != w[k]), "")
-    check(f"{name}: hyparquet reads what script prints ({len(want)} records)",
-          len(got) == len(want) and not bad, bad or f"{len(got)} rows, {len(want)} records")
+    readers = {"hyparquet": lambda: node("read.mjs", "out.parquet")}
+    if LONG:
+        readers["pandas"] = lambda: pandas(f"{EXPORT}/pandas_rows.py", "out.parquet")
+        readers["Polars"] = lambda: node("polars.mjs", "out.parquet")
+    for reader, read in readers.items():
+        got = [json.loads(l) for l in (read() or "").splitlines() if l]
+        bad = next((f"row {i}: {k}: {g.get(k)!r}, script says {w[k]!r}"
+                    for i, (g, w) in enumerate(zip(got, want)) for k in w if g.get(k) != w[k]), "")
+        check(f"{name}: {reader} reads what script prints ({len(want)} records)",
+              len(got) == len(want) and not bad, bad or f"{len(got)} rows, {len(want)} records")
 
 
 def raw(name, *args):
@@ -71,6 +76,10 @@ else:
           (notes["spex.period"], notes["spex.event"], notes["spex.samples"]),
           ("1024", "ts_enable=1,jitter=1", "70000"))
     names = [c["meta_data"]["path_in_schema"][0] for c in group["columns"]]
+    arrays = {c["name"]: c["numpy_type"] for c in json.loads(notes["pandas"])["columns"]}
+    equal("pandas is told of a type for each column", list(arrays), names)
+    equal("that holds 64 bits and null", {n: arrays[n] for n in ("pc", "va", "time", "tid")},
+          {"pc": "UInt64", "va": "UInt64", "time": "UInt64", "tid": "UInt32"})
     equal("rows are sorted by time, and say so",
           [(names[s["column_idx"]], s["descending"]) for s in group["sorting_columns"]],
           [("time", False)])
