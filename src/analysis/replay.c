@@ -195,6 +195,21 @@ static void trim(struct replayer *r)
     }
 }
 
+/*
+ * What happened once in many samples of an instruction is as if it had not: how often it happens is
+ * not known, and a miss would have as much time as all the rest.
+ */
+static void drop_odd(struct replayer *r)
+{
+    enum { MANY = 128 };
+    for (size_t i = 0; i < r->seen_count; i++) {
+        struct replay_seen *n = &r->seen[i];
+        for (unsigned k = 0; k < REPLAY_WRONG && n->count >= MANY; k++)
+            if (n->loads[k] == 1)
+                n->loads[k] = n->used[k] = 0;
+    }
+}
+
 static void add_sample(struct replayer *r, const struct spex_sample *s)
 {
     const struct spex_record *record = s->record;
@@ -294,52 +309,9 @@ static double weight_of(struct replayer *r, uint32_t site, unsigned class)
     return visits ? (double)blame / ((double)visits * BLAME_CYCLE) : 0;
 }
 
-static uint32_t samples_of(const struct replayer *r, uint32_t site)
+double replay_blame(struct replayer *r, uint32_t site)
 {
-    return r->sites[site].seen ? r->seen[r->sites[site].seen - 1].count : 0;
-}
-
-/* The next site of a straight run. */
-static uint32_t after(const struct replayer *r, uint32_t s)
-{
-    const struct replay_site *site = &r->sites[s];
-    return site->flow == REPLAY_ON && site->next_known ? site->next : REPLAY_NONE;
-}
-
-/*
- * The instructions of a straight run are executed equally often, and which of them were sampled is
- * chance: each gets as many samples as the run has in the mean. What is blamed on those without
- * samples goes to the others.
- */
-static void even_out(struct replayer *r, uint32_t head)
-{
-    uint32_t length = 0, sampled = 0;
-    uint64_t samples = 0;
-    double lost = 0;
-    for (uint32_t s = head; s != REPLAY_NONE && (s == head || !r->sites[s].leads);
-         s = after(r, s)) {
-        const uint32_t n = samples_of(r, s);
-        length++;
-        samples += n;
-        sampled += n > 0;
-        lost += n ? 0 : weight_of(r, s, REPLAY_ANY);
-    }
-    for (uint32_t s = head, i = 0; i < length; s = after(r, s), i++)
-        if (samples_of(r, s)) {
-            struct replay_seen *n = &r->seen[r->sites[s].seen - 1];
-            n->even = (double)samples / ((double)length * n->count);
-            n->more = lost / sampled;
-        }
-}
-
-static void even_all(struct replayer *r)
-{
-    for (uint32_t s = 0; s < r->site_count; s++)
-        if (after(r, s) != REPLAY_NONE)
-            r->sites[after(r, s)].follows = true;
-    for (uint32_t s = 0; s < r->site_count; s++)
-        if (!r->sites[s].blind && (r->sites[s].leads || !r->sites[s].follows))
-            even_out(r, s);
+    return weight_of(r, site, REPLAY_ANY);
 }
 
 static void put(struct replay *replay, uint64_t key, const uint32_t weight[REPLAY_ANY + 1])
@@ -423,6 +395,7 @@ static void judge(struct replayer *r, struct replay *replay)
 static void release(struct replayer *r)
 {
     replay_pages_free(r->pages);
+    replay_flow_free(r->flows);
     ids_free(&r->site_ids);
     ids_free(&r->name_ids);
     free(r->sites);
@@ -450,11 +423,13 @@ static void make(struct replayer *r)
     if (!looked || r->start_count < ENOUGH)
         return;
     trim(r);
+    drop_odd(r);
     for (size_t i = 0; i < r->seen_count; i++)
         add_full(r, &r->seen[i]);
     add_up(r);
+    replay_flow(r);
     replay_walk(r);
-    even_all(r);
+    replay_even(r);
     make_table(r);
     r->replay->core = core;
     judge(r, r->replay);

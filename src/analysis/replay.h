@@ -9,6 +9,7 @@
  *
  *   replay.c       samples -> what is known of each instruction; weights; how far to trust them
  *   replay_code.c  instructions, from the files that the profile ran
+ *   replay_flow.c  how often its parts are executed
  *   replay_walk.c  walks
  *
  * Made once for each file, before its records are counted, by one thread and with a fixed seed;
@@ -134,8 +135,13 @@ struct replay_site {
     uint8_t flow;
     bool blind; /* its code is not known */
     bool next_known, target_known;
-    bool leads, follows;            /* a branch goes there; or what is before it runs into it */
-    uint64_t near_until, mid_until; /* of its branch: as in uarch/account.h */
+    bool leads, follows;            /* a branch goes there; what is before it runs into it */
+    bool called, open;              /* calls are known that go there; some may not be known */
+    uint8_t reached;                /* replay_flow.c followed the code to it, */
+    uint32_t run;                   /* and this one begins here */
+    uint32_t part, phase;           /* of 2^16, that its branch is taken; of an accumulator */
+    bool taken;                     /* its branch was */
+    uint64_t near_until, mid_until; /* of a block that begins here: as in uarch/account.h */
     uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
     uint32_t seen;                  /* 1 + its number, or 0 */
     struct spex_op what;
@@ -159,7 +165,6 @@ struct replay_seen {
         uint32_t site, count;
     } target[REPLAY_TARGETS];
     /* of the walk */
-    uint32_t phase;
     uint64_t arrival; /* cycle at which the line comes that it waits for */
     int32_t credit;   /* late hits that are to come */
 };
@@ -173,6 +178,7 @@ struct replay_result {
 enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
 
 struct replay_pages;
+struct flows;
 
 struct replayer {
     struct spex_analysis *analysis;
@@ -197,6 +203,7 @@ struct replayer {
     size_t start_count, start_capacity;
     struct replay_result *results[REPLAY_CHUNKS]; /* by site; they do not move */
     struct replay_pages *pages;
+    struct flows *flows;
     struct walk *walk;
     struct replay *replay; /* the table that is made */
     bool failed;           /* memory ran out: what there is can only be freed */
@@ -217,6 +224,13 @@ uint32_t replay_next(struct replayer *r, uint32_t site);
 uint32_t replay_target(struct replayer *r, uint32_t site);
 void replay_pages_free(struct replay_pages *pages);
 struct replay_result *replay_result(struct replayer *r, uint32_t site);
+/* What the walks blame on it in the mean, in cycles. */
+double replay_blame(struct replayer *r, uint32_t site);
+
+/* How often branches are taken, from the samples; and that, with what was blamed, for weights. */
+void replay_flow(struct replayer *r);
+void replay_even(struct replayer *r);
+void replay_flow_free(struct flows *flows);
 
 void replay_walk(struct replayer *r);
 

@@ -33,7 +33,7 @@ struct walk {
     /* the block */
     struct account_insn insns[BLOCK];
     uint64_t *sums[BLOCK];
-    uint32_t count;
+    uint32_t count, first; /* the site that it begins with */
     struct account_ports ports;
     uint64_t clock, ready;
     uint64_t near_put, mid_put; /* into branch target buffers */
@@ -60,21 +60,22 @@ static bool is_dense(struct replayer *r, uint32_t at)
     const uint64_t line = r->sites[at].address / 32;
     for (uint32_t s = replay_next(r, at); s != REPLAY_NONE && r->sites[s].address / 32 == line;
          s = replay_next(r, s))
-        if (r->sites[s].near_until)
+        if (r->sites[s].taken)
             return true;
     return false;
 }
 
 /*
- * Cycles that the target of a taken branch takes, by the branch target buffer that has it, as in
- * uarch/fetch.c; the last one has them all.
+ * Cycles that the target of a taken branch takes, by the branch target buffer that has its block,
+ * as in uarch/fetch.c; the last one has them all.
  */
 static uint32_t target_cycles(struct walk *w, uint32_t at)
 {
     const struct spex_uarch_config *c = &w->r->config;
     const bool dense = c->btb_dense && is_dense(w->r, at);
-    struct replay_site *site = &w->r->sites[at];
-    const uint32_t entries = c->btb_pairs && site->flow == REPLAY_COND ? 2 : 1;
+    w->r->sites[at].taken = true;
+    const uint32_t entries = c->btb_pairs && w->r->sites[at].flow == REPLAY_COND ? 2 : 1;
+    struct replay_site *site = &w->r->sites[w->first];
     uint32_t cycles = c->btb_mid_cycles;
     if (w->near_put < site->near_until)
         return 1;
@@ -244,45 +245,20 @@ static enum replay_class load_class(struct replay_seen *seen, const struct drawn
     return class;
 }
 
-static uint32_t count_at(const struct replayer *r, uint32_t site)
-{
-    return site == REPLAY_NONE || !r->sites[site].seen ? 0 : r->seen[r->sites[site].seen - 1].count;
-}
-
-/*
- * Parts of 2^16 of a branch's executions that it is taken. Without samples of its own those of what
- * comes after it tell.
- */
-static uint32_t taken_part(struct walk *w, uint32_t at, const struct replay_seen *seen)
-{
-    enum { NEAR = 4 };
-    if (seen)
-        return (uint32_t)((2ull * seen->taken * ONE + ONE / 2) / (2ull * seen->count + 1));
-    struct replayer *r = w->r;
-    uint32_t ways[2] = {replay_next(r, at), replay_target(r, at)}, samples[2] = {0, 0};
-    const bool back = r->sites[at].to < r->sites[at].address;
-    for (unsigned k = 0; k < 2; k++)
-        for (unsigned i = 0; i < NEAR && ways[k] != REPLAY_NONE; i++) {
-            samples[k] += count_at(r, ways[k]);
-            ways[k] = r->sites[ways[k]].flow == REPLAY_ON ? replay_next(r, ways[k]) : REPLAY_NONE;
-        }
-    return (uint32_t)(((4ull * samples[1] + (back ? 3 : 1)) * ONE) /
-                      (4ull * (samples[0] + samples[1]) + 4));
-}
-
 /*
  * Predictable branches follow an accumulator, as loops do that make so many rounds; others a coin.
  */
-static bool draw_taken(struct walk *w, uint32_t at, struct replay_seen *seen)
+static bool draw_taken(struct walk *w, uint32_t at, const struct replay_seen *seen)
 {
     enum { GUESSED = 16 };
-    const uint32_t part = taken_part(w, at, seen);
-    const bool coin = !seen || (seen->wrong[0] + seen->wrong[1]) * GUESSED > seen->count;
-    if (coin)
-        return rng_below(&w->rng, ONE) < part;
-    seen->phase += part;
-    const bool taken = seen->phase >= ONE;
-    seen->phase &= ONE - 1;
+    struct replay_site *site = &w->r->sites[at];
+    if (!site->reached) /* code that hardly ever runs */
+        site->part = site->to < site->address ? 3 * ONE / 4 : ONE / 4;
+    if (!seen || (seen->wrong[0] + seen->wrong[1]) * GUESSED > seen->count)
+        return rng_below(&w->rng, ONE) < site->part;
+    site->phase += site->part;
+    const bool taken = site->phase >= ONE;
+    site->phase &= ONE - 1;
     return taken;
 }
 
@@ -369,8 +345,6 @@ static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
     default:
         to = replay_target(r, at);
     }
-    if (to != REPLAY_NONE)
-        r->sites[to].leads = true;
     *wrong = draw_wrong(w, seen, *taken);
     return to;
 }
@@ -401,6 +375,7 @@ static uint32_t step(struct walk *w, uint32_t at)
     account_use(&w->ports, &site->what);
     const uint32_t to =
         flow == REPLAY_ON || flow == REPLAY_KERNEL ? replay_next(r, at) : go(w, at, &wrong, &taken);
+    w->first = w->count ? w->first : at;
     w->insns[w->count] = n;
     w->sums[w->count] = &w->none;
     if (result) {
@@ -416,16 +391,19 @@ static uint32_t step(struct walk *w, uint32_t at)
     return to;
 }
 
+/*
+ * From here on, with what is still in the core from where the walk was before: that is mostly the
+ * same part of the program, and a window takes many operations to fill.
+ */
 static void walk_from(struct walk *w, uint32_t start)
 {
     uint32_t at = start;
-    restart(w);
+    end_block(w, REPLAY_NONE, false);
     w->depth = 0;
     for (unsigned reg = 0; reg < STEP_REGS; reg++)
         forget(w, reg);
-    const unsigned cool = w->r->config.rob;
-    for (unsigned i = 0; i < WARM + COUNTED + cool; i++) {
-        w->counts = i >= WARM && i < WARM + COUNTED;
+    for (unsigned i = 0; i < WARM + COUNTED; i++) {
+        w->counts = i >= WARM;
         at = step(w, at);
         if (at == REPLAY_NONE && (at = pop(w)) == REPLAY_NONE)
             at = any_start(w);
@@ -436,11 +414,12 @@ void replay_walk(struct replayer *r)
 {
     uint64_t operations = r->start_count * EACH;
     operations = operations < LEAST ? LEAST : operations > MOST ? MOST : operations;
-    const uint64_t walks = operations / (WARM + COUNTED + r->config.rob) + 1;
+    const uint64_t walks = operations / (WARM + COUNTED) + 1;
     struct walk *w = r->walk = memory_get(1, sizeof *w);
     w->r = r;
     plain_init(&w->plain, &r->config);
+    restart(w);
     for (uint64_t i = 0; i < walks; i++)
         walk_from(w, r->starts[(2 * i + 1) * r->start_count / (2 * walks)].site);
-    end_block(w, REPLAY_NONE, false);
+    restart(w);
 }

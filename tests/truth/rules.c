@@ -161,7 +161,24 @@ WORK beside(uint64_t x)
                          : "memory");
     return x;
 }
+/* a base register that is written back, and is there before the data */
+WORK steps(uint64_t x)
+{
+    uint64_t *p = words, a = 0;
+    for (int i = 0; i < 12; i++)
+        __asm__ volatile(TWICE("ldr %0, [%1], #8\n") "ldr %0, [%1, #8]!\n add %2, %2, %0\n"
+                         : "=&r"(a), "+r"(p), "+r"(x)
+                         :
+                         : "memory");
+    return x;
+}
 /* branches */
+WORK jumps(uint64_t x)
+{
+    for (int i = 0; i < 6; i++)
+        __asm__ volatile(EIGHT("b 1f\n nop\n1: add %0, %0, #1\n") : "+r"(x));
+    return x;
+}
 WORK guess(uint64_t x)
 {
     uint64_t y = any();
@@ -238,10 +255,10 @@ static const struct work {
     {                                                                                              \
 #name, name                                                                                \
     }
-    ROW(sums),    ROW(chain),   ROW(muls),   ROW(mulchain), ROW(shifts),   ROW(fps),
-    ROW(fpchain), ROW(divs),    ROW(roots),  ROW(loads),    ROW(divchain), ROW(hops),
-    ROW(chase),   ROW(gather),  ROW(deep),   ROW(guess),    ROW(table),    ROW(forward),
-    ROW(stores),  ROW(barrier), ROW(beside), ROW(sure),     ROW(atomic)};
+    ROW(sums), ROW(chain),  ROW(muls),  ROW(mulchain), ROW(shifts), ROW(fps),     ROW(fpchain),
+    ROW(divs), ROW(roots),  ROW(loads), ROW(divchain), ROW(hops),   ROW(chase),   ROW(gather),
+    ROW(deep), ROW(guess),  ROW(table), ROW(forward),  ROW(stores), ROW(barrier), ROW(beside),
+    ROW(sure), ROW(atomic), ROW(steps), ROW(jumps)};
 
 static const struct work *find(const char *name)
 {
