@@ -211,6 +211,7 @@ abi: all
 # docs/validation.md. Half an hour and more.
 validate: all
 	@python3 scripts/validate.py $(BUILD) --write docs
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs calibrate
 
 # The picture in README.md, of the demo's page.
 docs: demo

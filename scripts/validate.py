@@ -4,7 +4,7 @@ docs/validation.md and its plots.
 Usage: validate.py BUILD [--write DIR] [--cpu NAME ...] [--only PART ...] [--row TEXT] [--quick]
                    [--minutes N] [--single]
 
-Each row runs tests/validate/micro.c under `spex record --truth` and divides the exact cycles of its
+Each row runs src/micro/micro.c under `spex record --truth` and divides the exact cycles of its
 kernel by what the kernel did. A row is *fitted* if a number of the preset was set from it, else
 *predicted*. Predicted rows must lie within 15%, or spec/published-why.tsv says why not; fitted ones
 within 3%. A row whose benchmark is "is KEY" has no run: the published number is that of the file.
@@ -43,16 +43,12 @@ class Bench:
         build = os.path.realpath(build)
         self.spex, self.folder, self.number = os.path.join(build, "spex"), folder, 0
         self.end, self.single, self.path = end, single, os.path.join(build, "validate.json")
-        suite = os.path.join(ROOT, "tests", "validate")
-        parts = [self.spex, os.path.join(build, "libspex-qemu.so"),
-                 os.path.join(suite, "core.h"), os.path.join(suite, "micro.c")]
+        self.micro = os.path.join(build, "spex-micro")
+        parts = [self.spex, os.path.join(build, "libspex-qemu.so"), self.micro]
         self.made_of = hashlib.sha256(b"".join(open(p, "rb").read() for p in parts)).hexdigest()
         self.known = json.load(open(self.path)) if os.path.exists(self.path) else {}
         if self.known.get("made of") != self.made_of:
             self.known = {"made of": self.made_of}
-        self.micro = os.path.join(folder, "micro")
-        subprocess.check_call([CROSS + "gcc", "-O2", "-static", "-pthread", "-o", self.micro,
-                               os.path.join(ROOT, "tests", "validate", "micro.c")])
         self.kernels = []  # (start, end, name)
         for line in subprocess.check_output([CROSS + "nm", "-S", self.micro],
                                             text=True).splitlines():

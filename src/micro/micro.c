@@ -1,24 +1,32 @@
 /*
- * Microbenchmarks for `make validate`: each kernel does one thing a stated number of times, so that
- * the modelled cycles of its function divided by that number are a latency, a bandwidth or a rate.
+ * Microbenchmarks for `spex calibrate` and `make validate`: each kernel does one thing a stated
+ * number of times, so that the cycles of its function divided by that number are a latency, a
+ * bandwidth or a rate.
  *
- *   micro KERNEL ARGUMENT...
+ *   spex-micro [--clock RUNS] KERNEL ARGUMENT...
  *
- * Prints "KERNEL UNITS" where UNITS is how many loads, bytes, branches, ... the kernel did. The
- * kernel's own function is called kernel_NAME; preparing the data is left to other functions, so
- * that exact counts by function tell the two apart. Kernels are written in A64 where the compiler's
+ * Prints "KERNEL UNITS START END": UNITS is how many loads, bytes, branches, ... the kernel did,
+ * and all kernels lie from START to END. A kernel's own function is called kernel_NAME; preparing
+ * the data is left to other functions, so that exact counts by function tell the two apart. With
+ * --clock it runs once more than RUNS times, and what all but the first took follows: the name of
+ * the clock (clock.h) and the cycles of each. Kernels are written in A64 where the compiler's
  * choice would matter.
  */
+#include "core.h"
+
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include "core.h"
+enum { LARGE = 2 << 20 };
 
 static uint64_t state = 88172645463325252u;
+static bool small_pages;
 
 static uint64_t draw(void)
 {
@@ -29,11 +37,18 @@ static uint64_t draw(void)
 
 static void *memory(size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Twice as much, so that it can begin where a large page does: translation adds nothing then.
+     */
+    size_t room = size >= LARGE / 4 ? (size + LARGE - 1) / LARGE * LARGE + LARGE : size;
+    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
-        perror("micro: mmap");
+        perror("spex-micro: mmap");
         exit(1);
     }
+    if (room > size)
+        p += -(uintptr_t)p & (LARGE - 1);
+    if (clock_wanted)
+        madvise(p, size, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     return p;
 }
 
@@ -80,6 +95,16 @@ KERNEL void *kernel_lone(void *p, uint64_t loads)
     return p;
 }
 
+/* The same with room between the loads, so that few of them wait for each other. */
+KERNEL void *kernel_spaced(void *p, uint64_t loads)
+{
+    __asm__ volatile("1: ldr %0, [%0]\n .rept 61\n nop\n .endr\n subs %1, %1, #1\n b.ne 1b\n"
+                     : "+r"(p), "+r"(loads)
+                     :
+                     : "memory", "cc");
+    return p;
+}
+
 /* Memory for it is ready when this returns, and warm. */
 static void *prepare(size_t size, size_t stride)
 {
@@ -92,8 +117,41 @@ static void *prepare(size_t size, size_t stride)
 static uint64_t chase(void *p, uint64_t loads)
 {
     uint64_t rounds = loads / 16;
-    kernel_chase(p, rounds);
+    TIMED(kernel_chase(p, rounds));
     return rounds * 16;
+}
+
+/*
+ * Nodes that no cache has. What the system writes is not seen by a model, so a file whose bytes are
+ * mapped is cold there; of a real core's caches the nodes are driven out.
+ */
+static void *cold(size_t size, size_t stride)
+{
+    enum { OTHER = 512 << 20 };
+    char *p = memory(size), *q = (char *)ring(size, stride);
+    for (size_t i = 0; i < size / stride; i++)
+        *(char **)(q + i * stride) += p - q;
+    int file = memfd_create("nodes", MFD_CLOEXEC);
+    if (file < 0 || write(file, q, size) != (ssize_t)size ||
+        pread(file, p, size, 0) != (ssize_t)size) {
+        perror("spex-micro: memfd_create");
+        exit(1);
+    }
+    close(file);
+    if (clock_wanted) {
+        char *other = memory(OTHER);
+        for (size_t i = 0; i < OTHER; i += 64)
+            other[i] = 1;
+    }
+    return p;
+}
+
+/* Two chains of such nodes. */
+static uint64_t window(const char *kind, uint64_t count, uint64_t rounds)
+{
+    enum { STRIDE = 4096 + 64 }; /* nothing that is fetched ahead is of use */
+    void *a = cold((rounds + 64) * STRIDE, STRIDE), *b = cold((rounds + 64) * STRIDE, STRIDE);
+    return apart(*kind, count, a, b, rounds);
 }
 
 /* ---- parallelism: up to eight chains at a time ---- */
@@ -128,13 +186,13 @@ static uint64_t gather(unsigned chains, size_t size, uint64_t loads)
     }
     uint64_t rounds = loads / (4 * chains);
     if (chains == 1)
-        kernel_gather1(p, rounds);
+        TIMED(kernel_gather1(p, rounds));
     else if (chains == 2)
-        kernel_gather2(p, rounds);
+        TIMED(kernel_gather2(p, rounds));
     else if (chains == 4)
-        kernel_gather4(p, rounds);
+        TIMED(kernel_gather4(p, rounds));
     else
-        kernel_gather8(p, rounds);
+        TIMED(kernel_gather8(p, rounds));
     return rounds * 4 * chains;
 }
 
@@ -204,15 +262,15 @@ static uint64_t sweep(const char *name, size_t size, uint64_t bytes)
     memset(p, 1, size);
     uint64_t passes = bytes / size ? bytes / size : 1;
     if (!strcmp(name, "read")) {
-        kernel_read(p, p + size, passes);
+        TIMED(kernel_read(p, p + size, passes));
     } else if (!strcmp(name, "write")) {
-        kernel_write(p, p + size, passes);
+        TIMED(kernel_write(p, p + size, passes));
     } else if (!strcmp(name, "modify")) {
-        kernel_modify(p, p + size, passes);
+        TIMED(kernel_modify(p, p + size, passes));
     } else {
         q = memory(size);
         memset(q, 1, size);
-        kernel_copy(q, p, p + size, passes);
+        TIMED(kernel_copy(q, p, p + size, passes));
     }
     return passes * size;
 }
@@ -222,7 +280,7 @@ static uint64_t stride(size_t size, size_t step, uint64_t loads)
     char *p = memory(size);
     memset(p, 1, size);
     uint64_t passes = loads / (size / step) ? loads / (size / step) : 1;
-    kernel_stride(p, p + size, step, passes);
+    TIMED(kernel_stride(p, p + size, step, passes));
     return passes * (size / step);
 }
 
@@ -246,7 +304,7 @@ static uint64_t branch(uint64_t period, uint64_t count)
         exit(1);
     for (uint64_t i = 0; i < period; i++)
         bits[i] = draw() >> 33 & 1;
-    kernel_branch(bits, period, count);
+    TIMED(kernel_branch(bits, period, count));
     return count;
 }
 
@@ -363,43 +421,85 @@ static uint64_t number(char **argv, int at)
     return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
+/* Does it, and returns how many; 0 if there is no such kernel. */
+static uint64_t run(char **argv)
+{
+    const char *name = argv[1];
+    bool sweeps = !strcmp(name, "read") || !strcmp(name, "write") || !strcmp(name, "modify") ||
+                  !strcmp(name, "copy");
+    uint64_t a = number(argv, 2);
+    if (!strcmp(name, "chase") || !strcmp(name, "pages")) {
+        small_pages = *name == 'p';
+        return chase(prepare(a, number(argv, 3)), number(argv, 4));
+    }
+    if (!strcmp(name, "cold"))
+        return chase(cold(a, number(argv, 3)), number(argv, 4));
+    if (!strcmp(name, "spaced") || !strcmp(name, "spaced-cold")) {
+        size_t stride = number(argv, 3);
+        TIMED(kernel_spaced(name[6] ? cold(a, stride) : prepare(a, stride), number(argv, 4)));
+        return number(argv, 4);
+    }
+    if (!strcmp(name, "window") && argv[3] && a <= APART)
+        return window(argv[3], a, number(argv, 4));
+    if (!strcmp(name, "gather"))
+        return gather((unsigned)a, number(argv, 3), number(argv, 4));
+    if (sweeps)
+        return sweep(name, a, number(argv, 3));
+    if (!strcmp(name, "stride"))
+        return stride(a, number(argv, 3), number(argv, 4));
+    if (!strcmp(name, "branch"))
+        return branch(a, number(argv, 3));
+    if (!strcmp(name, "pingpong"))
+        return pingpong(a);
+    if (!strcmp(name, "loaded"))
+        return loaded((unsigned)a, number(argv, 3), number(argv, 4));
+    if (!strcmp(name, "readers"))
+        return readers((unsigned)a, number(argv, 3), number(argv, 4));
+    if (!strcmp(name, "guess")) {
+        uint64_t count = number(argv, 3) / 32 * 32;
+        TIMED(kernel_guess(a ? ~0ull : 0, count));
+        return count;
+    }
+    if (!strcmp(name, "calls") && a >= 1 && a <= CALLS)
+        return calls(a, number(argv, 3));
+    if (!strcmp(name, "row") && a >= 1 && a <= ROW)
+        return row(a, number(argv, 3));
+    return kernel_run(name, a);
+}
+
+extern const char __start_micro_kernels[], __stop_micro_kernels[];
+
 int main(int argc, char **argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: micro chase SIZE STRIDE LOADS | gather CHAINS SIZE LOADS | "
-                        "read|write|modify|copy SIZE BYTES | stride SIZE STEP LOADS | "
-                        "branch PERIOD COUNT | guess MASK COUNT | calls DEPTH ROUNDS | "
-                        "pingpong COUNT | loaded READERS SIZE LOADS | readers COUNT SIZE BYTES");
+    unsigned runs = 0;
+    if (argc > 2 && !strcmp(argv[1], "--clock")) {
+        runs = (unsigned)number(argv, 2);
+        clock_open();
+        argv += 2;
+        argc -= 2;
+    }
+    uint64_t units = argc < 3 ? 0 : run(argv);
+    if (!units) {
+        fprintf(stderr,
+                "usage: spex-micro [--clock RUNS] chase|pages|cold|spaced|spaced-cold SIZE STRIDE "
+                "LOADS | "
+                "gather CHAINS SIZE LOADS | read|write|modify|copy SIZE BYTES | "
+                "stride SIZE STEP LOADS | branch PERIOD COUNT | guess MASK COUNT | "
+                "calls DEPTH ROUNDS | row COUNT ROUNDS | window COUNT nops|loads|stores ROUNDS | "
+                "pingpong COUNT | loaded READERS SIZE LOADS | readers COUNT SIZE BYTES");
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             fprintf(stderr, " | %s N", kernels[i].name);
         fprintf(stderr, "\n");
         return 2;
     }
-    const char *name = argv[1];
-    uint64_t a = number(argv, 2), units;
-    if (!strcmp(name, "chase"))
-        units = chase(prepare(a, number(argv, 3)), number(argv, 4));
-    else if (!strcmp(name, "gather"))
-        units = gather((unsigned)a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "read") || !strcmp(name, "write") || !strcmp(name, "modify") ||
-             !strcmp(name, "copy"))
-        units = sweep(name, a, number(argv, 3));
-    else if (!strcmp(name, "stride"))
-        units = stride(a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "branch"))
-        units = branch(a, number(argv, 3));
-    else if (!strcmp(name, "pingpong"))
-        units = pingpong(a);
-    else if (!strcmp(name, "loaded"))
-        units = loaded((unsigned)a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "readers"))
-        units = readers((unsigned)a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "guess"))
-        kernel_guess(a ? ~0ull : 0, units = number(argv, 3) / 32 * 32);
-    else if (!strcmp(name, "calls") && a >= 1 && a <= CALLS)
-        units = calls(a, number(argv, 3));
-    else if (!(units = kernel_run(name, a)))
-        return 2;
-    printf("%s %llu\n", name, (unsigned long long)units);
+    printf("%s %llu %p %p", argv[1], (unsigned long long)units, (const void *)__start_micro_kernels,
+           (const void *)__stop_micro_kernels);
+    if (runs)
+        printf(" %s", clock_name());
+    for (unsigned i = 0; i < runs; i++) {
+        run(argv);
+        printf(" %.1f", clock_cycles());
+    }
+    printf("\n");
     return 0;
 }

@@ -5,10 +5,12 @@
 #ifndef VALIDATE_CORE_H
 #define VALIDATE_CORE_H
 
-#include <stdint.h>
+#include "clock.h"
+
 #include <string.h>
 
-#define KERNEL __attribute__((noinline, noclone, aligned(64)))
+/* All of them lie together: counts of instructions there are the kernels'. */
+#define KERNEL __attribute__((noinline, noclone, aligned(64), section("micro_kernels")))
 #define FOUR(x) x x x x
 
 /* ---- execution: a body 16 times a round; chains need what they made before, others do not ---- */
@@ -34,6 +36,8 @@ BODY(fmul, "fmul d0, d0, d1\n")
 BODY(fma, "fmadd d0, d1, d1, d0\n")
 BODY(vadd, "add v2.4s, v2.4s, v3.4s\n")
 BODY(vmul, "mul v2.4s, v2.4s, v3.4s\n")
+BODY(fdiv, "fdiv d0, d0, d1\n")
+BODY(fsqrt, "fsqrt d0, d0\n")
 BODY(wide, "add x8, x8, #1\n add x10, x10, #1\n add x11, x11, #1\n add x12, x12, #1\n"
            "add x13, x13, #1\n add x14, x14, #1\n add x15, x15, #1\n add x16, x16, #1\n")
 BODY(muls, "mul x8, x9, x9\n mul x10, x9, x9\n mul x11, x9, x9\n mul x12, x9, x9\n")
@@ -121,21 +125,81 @@ TAKEN_ALL(TAKEN)
 
 /* Calls so many deep, each from a place of its own, and as many returns. */
 #define CALLS 64
-__asm__(".text\n .p2align 6\n .globl kernel_calls\n .type kernel_calls, %function\n"
+__asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_calls\n .type "
+        "kernel_calls, %function\n"
         "kernel_calls:\n"
         "mov x10, x0\n mov x11, x30\n"
         "1: blr x1\n subs x10, x10, #1\n b.ne 1b\n"
         "mov x30, x11\n ret\n"
         ".rept 64\n stp x29, x30, [sp, #-16]!\n bl . + 12\n ldp x29, x30, [sp], #16\n ret\n .endr\n"
         ".globl kernel_calls_end\n kernel_calls_end: ret\n"
-        ".size kernel_calls, . - kernel_calls\n");
+        ".size kernel_calls, . - kernel_calls\n .popsection\n");
 void kernel_calls(uint64_t rounds, const void *first);
 void kernel_calls_end(void);
 
 /* depth includes the call of the first. */
 static uint64_t calls(uint64_t depth, uint64_t rounds)
 {
-    kernel_calls(rounds, (const char *)kernel_calls_end - 16 * (depth - 1));
+    TIMED(kernel_calls(rounds, (const char *)kernel_calls_end - 16 * (depth - 1)));
+    return rounds;
+}
+
+/* The last so many of a row of branches, 32 bytes apart: each to the next, and the last back. */
+#define ROW 4096
+__asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_row\n"
+        ".type kernel_row, %function\n"
+        "kernel_row: br x1\n .p2align 5\n"
+        ".rept 4096\n b . + 32\n .fill 7, 4, 0xd503201f\n .endr\n"
+        ".globl kernel_row_end\n kernel_row_end: subs x0, x0, #1\n b.eq 2f\n br x1\n 2: ret\n"
+        ".size kernel_row, . - kernel_row\n .popsection\n");
+void kernel_row(uint64_t rounds, const void *first);
+void kernel_row_end(void);
+
+static uint64_t row(uint64_t count, uint64_t rounds)
+{
+    TIMED(kernel_row(rounds, (const char *)kernel_row_end - 32 * (count - 1)));
+    return rounds * count;
+}
+
+/* ---- the window: two loads that miss and so many operations between them ---- */
+
+/* x0, x1: two chains of loads; x2: rounds; x3 and x4: where the rows of operations begin. */
+#define APART 1024
+#define WINDOW(name, operation)                                                                    \
+    __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_" name "\n"           \
+            ".type kernel_" name ", %function\n"                                                   \
+            "kernel_" name ": sub sp, sp, #64\n mov x9, #0\n"                                      \
+            "1: ldr x0, [x0]\n br x3\n"                                                            \
+            ".rept 1024\n " operation "\n .endr\n"                                                 \
+            ".globl kernel_" name "_middle\n kernel_" name "_middle:\n"                            \
+            "ldr x1, [x1]\n br x4\n"                                                               \
+            ".rept 1024\n " operation "\n .endr\n"                                                 \
+            ".globl kernel_" name "_end\n kernel_" name "_end:\n"                                  \
+            "subs x2, x2, #1\n b.ne 1b\n add sp, sp, #64\n ret\n"                                  \
+            ".size kernel_" name ", . - kernel_" name "\n .popsection\n");
+WINDOW("window", "nop")
+WINDOW("window_loads", "ldr x9, [sp]")
+WINDOW("window_stores", "str x9, [sp]")
+typedef void window_kernel(void *a, void *b, uint64_t rounds, const void *first,
+                           const void *second);
+window_kernel kernel_window, kernel_window_loads, kernel_window_stores;
+void kernel_window_middle(void), kernel_window_end(void);
+void kernel_window_loads_middle(void), kernel_window_loads_end(void);
+void kernel_window_stores_middle(void), kernel_window_stores_end(void);
+
+static uint64_t apart(char kind, uint64_t count, void *a, void *b, uint64_t rounds)
+{
+    window_kernel *run = kind == 'l'   ? kernel_window_loads
+                         : kind == 's' ? kernel_window_stores
+                                       : kernel_window;
+    void (*middle)(void) = kind == 'l'   ? kernel_window_loads_middle
+                           : kind == 's' ? kernel_window_stores_middle
+                                         : kernel_window_middle;
+    void (*end)(void) = kind == 'l'   ? kernel_window_loads_end
+                        : kind == 's' ? kernel_window_stores_end
+                                      : kernel_window_end;
+    const char *first = (const char *)middle - 4 * count, *second = (const char *)end - 4 * count;
+    TIMED(run(a, b, rounds, first, second));
     return rounds;
 }
 
@@ -150,6 +214,7 @@ static uint64_t calls(uint64_t depth, uint64_t rounds)
                          :                                                                         \
                          : "cc");                                                                  \
     }
+STRAIGHT(short, 1024) /* 4 KB */
 STRAIGHT(near, 4096)  /* 16 KB */
 STRAIGHT(code, 65536) /* 256 KB */
 
@@ -165,10 +230,11 @@ struct kernel {
     {"taken" #count "x" #stride, kernel_taken##count##x##stride, count},
 static const struct kernel kernels[] = {
     NAMED(div, 16) NAMED(mul, 16) NAMED(add, 16) NAMED(fadd, 16) NAMED(fmul, 16) NAMED(fma, 16)
-        NAMED(vadd, 16) NAMED(vmul, 16) NAMED(wide, 128) NAMED(muls, 64) NAMED(fadds, 64)
-            NAMED(nops, 64) NAMED(untaken, 64) NAMED(loads, 64) NAMED(stores, 64) NAMED(forward, 16)
-                NAMED(half, 16) NAMED(offset, 16) NAMED(overlap, 16) NAMED(narrow, 16)
-                    NAMED(near, 4096) NAMED(code, 65536){"crosses", crosses, 16},
+        NAMED(vadd, 16) NAMED(vmul, 16) NAMED(fdiv, 16) NAMED(fsqrt, 16) NAMED(wide, 128)
+            NAMED(muls, 64) NAMED(fadds, 64) NAMED(nops, 64) NAMED(untaken, 64) NAMED(loads, 64)
+                NAMED(stores, 64) NAMED(forward, 16) NAMED(half, 16) NAMED(offset, 16)
+                    NAMED(overlap, 16) NAMED(narrow, 16) NAMED(short, 1024) NAMED(near, 4096)
+                        NAMED(code, 65536){"crosses", crosses, 16},
     TAKEN_ALL(NAMED_TAKEN)};
 
 /* What it did, or 0 if there is none of this name. */
@@ -179,7 +245,7 @@ static uint64_t kernel_run(const char *name, uint64_t units)
         if (strcmp(k->name, name))
             continue;
         uint64_t rounds = units / k->units ? units / k->units : 1;
-        k->run(rounds);
+        TIMED(k->run(rounds));
         return rounds * k->units;
     }
     return 0;

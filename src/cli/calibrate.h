@@ -1,0 +1,78 @@
+/* What spex calibrate measures, where, and what it writes. */
+#ifndef CLI_CALIBRATE_H
+#define CLI_CALIBRATE_H
+
+#include "batch.h"
+#include "output.h"
+
+enum { CALIBRATE_WORDS = 96, CALIBRATE_HOW = 200 };
+
+/* The middle one of several runs, and where the middle half of them lies. Sizes: what holds. */
+struct measured {
+    double value, low, high;
+};
+
+/* A number of a core as it was measured: a row of calibrate.def. */
+struct calibrate_value {
+    bool known;
+    struct measured measured;
+    char how[CALIBRATE_HOW];
+};
+
+struct calibrate_known { /* a benchmark that has been run */
+    char words[CALIBRATE_WORDS + 8];
+    struct measured cost;
+};
+
+enum calibrate_where {
+    CALIBRATE_MODEL,  /* the full model of cpu: exact cycles */
+    CALIBRATE_NATIVE, /* this machine */
+    CALIBRATE_VIA,    /* a machine that a command of the user reaches */
+};
+
+struct calibrate {
+    enum calibrate_where where;
+    const char *cpu; /* of the model */
+    const char *via;
+    unsigned runs; /* of each benchmark, where there is a clock */
+    char micro[BATCH_PATH], place[BATCH_PATH];
+    char clock[16]; /* "cycles" or "counter", from the first run; "" under the model */
+    struct calibrate_known *known;
+    size_t known_count, known_capacity;
+    struct calibrate_value *values; /* as calibrate_claims */
+    int status;                     /* not CLI_OK: nothing more is run, and numbers are 0 */
+};
+
+/* Rows of calibrate.def; NULL past the last. */
+struct calibrate_claim {
+    const char *key;
+    struct measured (*measure)(struct calibrate *c);
+    const char *how;
+};
+const struct calibrate_claim *calibrate_claim(size_t index);
+
+/* The value of a key: measured when it is first asked for. */
+const struct calibrate_value *calibrate_value(struct calibrate *c, const char *key);
+
+/*
+ * Cycles that a benchmark takes for each of its units (src/micro). pages: with pages of 4 KB; else
+ * they are so large that translation adds nothing. again: without what only the first rounds have.
+ */
+enum calibrate_how { CALIBRATE_PLAIN = 0, CALIBRATE_PAGES = 1, CALIBRATE_AGAIN = 2 };
+struct measured calibrate_cost(struct calibrate *c, unsigned how, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Is the clock that of a core? CLI_OK, or CLI_DATA after saying what is wrong with it. */
+int calibrate_clock(struct calibrate *c);
+
+/* The preset: what was measured, and the rest as in base (text of a file of share/cpus). */
+int calibrate_write(struct calibrate *c, const char *base, const char *base_name,
+                    const struct output *output);
+
+/*
+ * What samples say of loads whose latency and source are known, and spex verify of the records.
+ * CLI_OK, or the exit code of what failed.
+ */
+int calibrate_samples(struct calibrate *c, struct out *out);
+
+#endif
