@@ -1,4 +1,4 @@
-"""What the full model says of whole programs on each preset: the last table of docs/validation.md.
+"""What the full model says of whole programs on each preset: a table of docs/validation.md.
 
 Usage: validate_programs.py BUILD ROOT [--write FILE] [--cpu NAME ...]
 
