@@ -47,7 +47,7 @@ WIDE = ["base", "arch", "wire", "record", "spu", "spu-proof", "a64", "guest", "u
         "analysis", "cli"]
 # They compile the sources once more by themselves, look at sources only, or need an engine.
 EXCLUDED_SUITES = {"system"}
-EXCLUDED = {"races", "cross", "layers", "format", "install", "abi", "uarch-doc"}
+EXCLUDED = {"races", "cross", "layers", "format", "words", "docs", "install", "abi", "uarch-doc"}
 # They mark nothing and take long: asked only about a mutant that nobody else has noticed.
 LAST_SUITES = {"perfdata", "analysis", "cli"}
 LAST = {"variants", "generate", "verify-cli", "perf-style", "proof-model-1", "proof-model-2",
