@@ -33,7 +33,8 @@ def pandas(*args):
     libraries = os.path.dirname(loader[0])
     code, out, err = run(loader[0], "--library-path", f"{libraries}:{libraries}/blas:"
                          f"{libraries}/lapack", program[0], *args, cwd=DIR,
-                         env={"PYTHONHOME": root, "PYTHONPATH": f"{root}/lib/python3/dist-packages"})
+                         env={"PYTHONHOME": root,
+                              "PYTHONPATH": f"{root}/lib/python3/dist-packages"})
     if code:
         raise RuntimeError(f"pandas {args}: {err}")
     return out.decode()
