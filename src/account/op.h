@@ -25,6 +25,7 @@ enum account_kind {
     ACCOUNT_BARRIER,
     ACCOUNT_LARGE, /* more than two sources or destinations */
     ACCOUNT_MADE,  /* uarch alone: a load, store or atomic that was made already */
+    ACCOUNT_GONE,  /* uarch alone: it takes no time */
 };
 
 enum account_port {
@@ -48,6 +49,8 @@ struct account_op {
     uint16_t size;  /* bytes of one access */
     uint8_t hint;   /* HINT: of enum spex_prefetch */
     uint16_t align; /* an access that crosses such a boundary takes longer */
+    bool hits;      /* uarch alone: its loads hit level 1 */
+    bool writes;    /* uarch alone, of ACCOUNT_GONE */
 };
 
 /* What became of one instruction, in cycles of the core's clock. */

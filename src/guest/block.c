@@ -161,7 +161,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         if (plugin.user.registers && (accesses_memory(&ops[i]) || ops[i].kind == SPEX_OP_PREFETCH))
             find_address(block, ops, count, i);
     }
-    block->timing.apart = block->early || block->truth;
+    block->timing.apart |= block->early || block->truth;
     block->timing.mean = detail_guess(count);
     return block;
 }

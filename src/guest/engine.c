@@ -239,7 +239,9 @@ static bool write_commands(struct spex_engine *e, struct spex_error *error)
         error_set(error, SPEX_IO, 0, "%s: %s", link, strerror(errno));
         return false;
     }
-    return write_words(e, "command", command, 3, o->argv, error) &&
+    return (!o->ideal_count ||
+            write_file(e, "ideal", o->ideal, o->ideal_count * sizeof *o->ideal, error)) &&
+           write_words(e, "command", command, 3, o->argv, error) &&
            write_words(e, "engine", engine, START_WORDS, NULL, error);
 }
 

@@ -19,6 +19,12 @@
 extern "C" {
 #endif
 
+/* In processes of the program of this name, at most 15 characters of it. */
+struct spex_engine_ideal {
+    struct spex_ideal_range range;
+    char program[16];
+};
+
 struct spex_engine_options {
     const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64, or, if that has no */
     const char *own_qemu; /* plugins, this one, if it is there; or NULL */
@@ -57,6 +63,8 @@ struct spex_engine_options {
     bool stacks;                    /* keep the call stack of each record */
     bool allocs;                    /* and the allocation that its data is in */
     bool deterministic;             /* waits end in modelled time; the full model */
+    const struct spex_engine_ideal *ideal; /* what is made ideal; the full model */
+    size_t ideal_count;
 };
 
 struct spex_engine;

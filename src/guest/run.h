@@ -4,6 +4,7 @@
  *   control   struct run_control, mapped by the plugin: settings and shared counters
  *   command   words, each ended by a zero: program, sysroot, CPU, then the command line
  *   engine    how QEMU is started, for every program of the guest (start.h)
+ *   ideal     what is made ideal: struct spex_engine_ideal, if anything is
  *   start     a link to spex, and
  *   exec.N    what process N of the host is to execute by it (trace.h)
  *   data      perf.data in the making: its beginning, then an AUXTRACE record for each

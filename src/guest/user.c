@@ -6,10 +6,13 @@
 
 #include "clock.h"
 #include "elf_file.h"
+#include "engine.h"
+#include "need.h"
 #include "plugin.h"
 #include "regs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- markers ---- */
@@ -132,6 +135,26 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
                                                QEMU_PLUGIN_CB_NO_REGS, &block->insns[count - 1]);
 }
 
+/* What of this program is made ideal. */
+static void read_ideal(void)
+{
+    char path[RUN_PATH + 16];
+    struct spex_engine_ideal one;
+    size_t count = 0, room = 0;
+    struct spex_ideal_range *ranges = NULL; /* kept: the model refers to them */
+    snprintf(path, sizeof path, "%s/ideal", task_directory());
+    FILE *file = fopen(path, "re");
+    while (file && fread(&one, sizeof one, 1, file) == 1)
+        if (!one.program[0] || !strncmp(one.program, plugin.user.name, sizeof one.program - 1)) {
+            if (count == room)
+                ranges = need(realloc(ranges, (room += 64) * sizeof *ranges));
+            ranges[count++] = one.range;
+        }
+    if (file)
+        fclose(file);
+    spex_timing_ideal(plugin.user.timing, ranges, count);
+}
+
 int user_install(uint64_t id, unsigned api, int argc, char **argv)
 {
     struct spex_error error;
@@ -160,6 +183,8 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
         fprintf(stderr, "spex: no memory for the model\n");
         return 1;
     }
+    if (plugin.user.full)
+        read_ideal();
     plugin.user.truth = plugin.run->truth;
     plugin.user.api = api;
     plugin.user.registers = regs_open(api);

@@ -248,6 +248,17 @@ static inline void note(struct accesses *a, spex_uarch_result result)
     a->next++;
 }
 
+/* One access of a load that always hits: its data is there, unless a store has it. */
+static __attribute__((noinline)) uint64_t hit(struct spex_timing_core *core,
+                                              const struct account_op *u, uint64_t va, uint64_t t)
+{
+    uint64_t data = 0;
+    timing_ideal_access(core, va, u->size, t, false);
+    if (forward(core, va, u->size, false, &t, &data) == FORWARD_ALL)
+        return data;
+    return later(t + core->c->l1d_latency, data);
+}
+
 /* Accesses of a load that is issued at `issue`: when it is done. */
 static inline uint64_t do_load(struct spex_timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc)
@@ -255,7 +266,9 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct accou
     uint64_t done = issue + u->latency;
     for (bool first = true; belongs(a, insn); first = false) {
         spex_uarch_result result;
-        uint64_t there = load(core, u, address(*a->next), issue, pc, &result);
+        uint64_t there = __builtin_expect(u->hits, 0)
+                             ? (result = 0, hit(core, u, address(*a->next), issue))
+                             : load(core, u, address(*a->next), issue, pc, &result);
         done = first ? there : later(done, there);
         note(a, result);
     }

@@ -241,6 +241,14 @@ struct timing_taken {
     uint64_t near, mid;
 };
 
+/* ---- what is made ideal ---- */
+
+struct timing_ideal {
+    const struct spex_ideal_range *ranges;
+    size_t count;
+    unsigned kinds; /* of all of them */
+};
+
 /* ---- a core ---- */
 
 struct timing_stored { /* part of a store within eight bytes */
@@ -327,6 +335,7 @@ struct spex_timing {
     struct timing_server llc_server, dram[2], link;
     struct uarch_homes homes;
     uint64_t *near; /* who may have a line: bits of cores by hash of the line */
+    struct timing_ideal ideal;
     uint64_t generation;
     struct timing_memo memo;
     uint32_t places; /* of blocks that ended with a taken branch */
@@ -394,6 +403,20 @@ void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64
 uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t,
                             unsigned hint);
 void timing_memory_flush(struct spex_timing_core *core);
+/* The line of va is in level 1 from t on, at no cost. */
+void timing_memory_there(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write);
+
+/* ---- ideal.c ---- */
+
+/* Kinds of enum spex_ideal that an address has. */
+unsigned timing_ideal_at(const struct timing_ideal *ideal, uint64_t address);
+/* An instruction as it is to be accounted for. Its kinds. */
+unsigned timing_ideal_op(const struct timing_ideal *ideal, uint64_t pc, struct spex_op *op);
+/* What account_op() made of it. */
+void timing_ideal_uop(unsigned kinds, const struct spex_op *op, struct account_op *u);
+/* The line and page of an access are there at once. */
+void timing_ideal_access(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
+                         bool write);
 
 /* ---- prefetch.c: what happened in level 1 and level 2 ---- */
 

@@ -146,10 +146,18 @@ static uint64_t *near_of(const struct spex_timing *s, uint64_t line)
     return &s->near[(line >> UARCH_LINE) * 0x9e3779b97f4a7c15ull >> 48 & (TIMING_NEAR - 1)];
 }
 
+/* Does each core have the line for itself? */
+static bool unshared(const struct spex_timing *s, uint64_t line)
+{
+    return s->ideal.kinds & SPEX_IDEAL_SHARE && timing_ideal_at(&s->ideal, line) & SPEX_IDEAL_SHARE;
+}
+
 static struct holders holders_of(struct spex_timing_core *core, uint64_t line)
 {
     struct spex_timing *s = core->timing;
     struct holders h = {0};
+    if (unshared(s, line))
+        return h;
     uint64_t mask = s->core_count > 1 ? *near_of(s, line) : 0;
     if (!(mask & ~(1ull << core->id % 64)) && s->core_count <= 64)
         return h;
@@ -174,7 +182,7 @@ static struct holders holders_of(struct spex_timing_core *core, uint64_t line)
 static void change_others(struct spex_timing_core *core, uint64_t line, unsigned state)
 {
     struct spex_timing *s = core->timing;
-    uint64_t mask = *near_of(s, line);
+    uint64_t mask = unshared(s, line) ? 0 : *near_of(s, line);
     for (uint32_t c = 0; c < s->core_count; c++) {
         struct spex_timing_core *other = s->core[c];
         if (other == core || !(mask >> c % 64 & 1) || find(&other->l2, line) == NONE)
@@ -583,6 +591,34 @@ uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64
     if (level != 2) /* else it has taken the register itself */
         misses->free[r] = done;
     return t;
+}
+
+void timing_memory_there(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write)
+{
+    uint64_t line = va & ~63ull, unused;
+    int32_t i = find(&core->l1, line), second = find(&core->l2, line);
+    unsigned state = second == NONE ? 0 : core->l2.tag[second] & TIMING_STATE;
+    if (!state || (write && state == UARCH_SHARED)) {
+        struct holders h = holders_of(core, line);
+        if (h.modified && !write)
+            llc_touch(core, line, true, true, t, &unused);
+        if (h.count && (write || h.owner))
+            change_others(core, line, write ? 0 : UARCH_SHARED);
+        state = h.count ? UARCH_SHARED : UARCH_EXCLUSIVE;
+    }
+    state = write ? UARCH_MODIFIED : state;
+    if (second == NONE) {
+        l2_fill(core, line, state, t);
+    } else {
+        core->l2.tag[second] = line | state;
+        touch(&core->l2, second);
+    }
+    if (i == NONE)
+        i = place(&core->l1, line);
+    core->l1.tag[i] = line | state;
+    core->l1.ready[i] = t;
+    core->l1.from[i] = SPEX_UARCH_L1;
+    l1_use(&core->l1, line, i);
 }
 
 void timing_memory_flush(struct spex_timing_core *core)

@@ -51,6 +51,22 @@ struct spex_uarch_block {
     const struct spex_op *ops; /* count of them */
 };
 
+/* ---- what is made ideal, in the full model alone (timing.h) ---- */
+
+enum spex_ideal {
+    SPEX_IDEAL_LOADS = 1,  /* of these instructions hit level 1 and its TLB */
+    SPEX_IDEAL_BRANCH = 2, /* these branches are always predicted */
+    SPEX_IDEAL_DIVIDE = 4, /* these divisions and square roots cost what additions do */
+    SPEX_IDEAL_TIME = 8,   /* these instructions take no time, nor do their accesses */
+    SPEX_IDEAL_SHARE = 16, /* each core has these lines of data for itself */
+    SPEX_IDEAL_PAGES = 32, /* this data is in pages of 2 MB */
+};
+
+struct spex_ideal_range { /* of addresses */
+    uint64_t first, size;
+    unsigned kinds;
+};
+
 /* ---- a core ---- */
 
 struct spex_uarch; /* opaque */

@@ -83,6 +83,16 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
     return 0;
 }
 
+/* It takes no time: what it writes is there, and what it uses is in the caches. */
+static void go_over(struct spex_timing_core *core, const struct account_op *u, struct accesses *a,
+                    uint32_t insn, uint64_t t)
+{
+    for (unsigned d = 0; d < 4; d++)
+        core->ready[u->dst[d]] = 0;
+    for (; belongs(a, insn); note(a, 0))
+        timing_ideal_access(core, address(*a->next), u->size, t, u->writes);
+}
+
 /*
  * Each instruction takes its share of a cycle of dispatch. window:
  * the reorder window may hold an instruction of this block up. Returns when the last
@@ -102,6 +112,15 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
     uint64_t number = core->number, dispatch = core->dispatch, retire = core->retire, done = 0;
     uint64_t *const slot = core->slot;
     for (; u < end; u++, number++) {
+        if (trace && u->kind == ACCOUNT_GONE) {
+            uint32_t i = (uint32_t)(u - block->uops);
+            go_over(core, u, &accesses, i, dispatch >> 16);
+            if (run->insns)
+                run->insns[i] =
+                    (struct account_insn){dispatch >> 16, dispatch >> 16, dispatch >> 16, retire};
+            number--; /* it takes no place in the window */
+            continue;
+        }
         if (window)
             dispatch = later(dispatch, slot[(number - rob) & mask] << 16 | begin);
         uint64_t d = dispatch >> 16, issue;
@@ -183,15 +202,17 @@ static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing
         timing_memo_slots(core);
     uint64_t last = number + run->executed - 1 - c->rob, done;
     bool window = run->executed > c->rob || core->slot[last & core->window] > core->dispatch >> 16;
-    if (__builtin_expect(run->insns || run->results, 0))
+    if (__builtin_expect(run->insns || run->results || block->gone, 0))
         done = run_all(core, block, run, true, true);
     else if (window)
         done = run_all(core, block, run, true, false);
     else
         done = run_all(core, block, run, false, false);
+    uint32_t count = (uint32_t)(core->number - number); /* without those that took no time */
     core->number = number;
-    note_passed(core, run->executed);
-    core->number = number + run->executed;
+    if (count)
+        note_passed(core, count);
+    core->number = number + count;
     if (!run->cut)
         core->dispatch = account_after(core->dispatch, block->extra, core->begin);
     return done;
@@ -585,6 +606,12 @@ static uint64_t slot_of(const struct spex_timing_core *core, uint64_t dispatch)
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run)
 {
+    if (block->gone == block->count) { /* not even fetched */
+        run->ready = slot_of(core, core->dispatch);
+        run->ports = 0;
+        run_each(core, block, run);
+        return;
+    }
     if (!run->cut && !run->insns && !run->results) {
         const spex_timing_access none = 0, *access = run->access_count ? run->access : &none;
         pass(core, block, access, access + run->access_count, run->next, run->mispredicted);

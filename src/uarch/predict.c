@@ -230,8 +230,8 @@ static bool indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint
 
 /* ---- all branches ---- */
 
-bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
-                         uint64_t next)
+static bool mispredicts(struct spex_timing_core *core, const struct spex_timing_block *block,
+                        uint64_t next)
 {
     struct timing_predictor *p = core->predictor;
     uint64_t pc = block->next - 4;
@@ -249,4 +249,10 @@ bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing
     if (block->end == SPEX_UARCH_END_CALL || block->end == SPEX_UARCH_END_INDIRECT_CALL)
         p->ras[++p->ras_top & p->ras_mask] = block->next;
     return wrong;
+}
+
+bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
+                         uint64_t next)
+{
+    return mispredicts(core, block, next) && !block->foreseen;
 }

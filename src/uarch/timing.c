@@ -169,6 +169,7 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     ok &= cache_init(&core->l2, c->l2_size, c->l2_ways);
     ok &= fifo_init(&core->l1i, c->l1i_size >> UARCH_LINE, c->l1i_ways, true);
     ok &= uarch_mmu_init(&core->mmu, c);
+    core->mmu.ideal = s->ideal.kinds & SPEX_IDEAL_PAGES ? &s->ideal : NULL;
     ok &= fifo_init(&core->btb, c->btb_entries, c->btb_ways, false);
     core->predictor = line_alloc(sizeof *core->predictor);
     ok &= core->predictor && predictor_init(core->predictor, c);
@@ -285,18 +286,27 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     struct account_ports ports = {{0}};
     block->steady = count <= TIMING_LONGEST && count <= c->rob;
     for (size_t i = 0; i < count; i++) {
-        account_op(c, s->latency, &block->uops[i], &ops[i]);
-        account_use(&ports, &ops[i]);
+        struct spex_op op = ops[i];
+        unsigned ideal = s->ideal.count ? timing_ideal_op(&s->ideal, pc + 4 * i, &op) : 0;
+        account_op(c, s->latency, &block->uops[i], &op);
+        timing_ideal_uop(ideal, &op, &block->uops[i]);
         unsigned kind = block->uops[i].kind;
+        if (kind != ACCOUNT_GONE)
+            account_use(&ports, &op);
+        block->gone += kind == ACCOUNT_GONE;
+        block->foreseen = ideal & (SPEX_IDEAL_BRANCH | SPEX_IDEAL_TIME);
         block->loads += kind == ACCOUNT_LOAD;
         block->hints += kind == ACCOUNT_HINT;
         block->stores += kind == ACCOUNT_STORE || kind == ACCOUNT_ATOMIC;
-        block->steady &= kind != ACCOUNT_BARRIER;
+        block->steady &= kind != ACCOUNT_BARRIER && kind != ACCOUNT_GONE;
     }
+    block->apart = block->gone;
     block->steady &= block->loads <= c->loads && block->stores <= c->stores;
     const uint64_t parts = account_parts(c), extra = account_extra(c, &ports);
     block->extra = extra / parts << 16 | extra % parts;
-    late_init(c, block, parts, count * ((parts + c->width - 1) / c->width) + extra);
+    if (block->uops[count - 1].kind != ACCOUNT_GONE)
+        late_init(c, block, parts,
+                  (count - block->gone) * ((parts + c->width - 1) / c->width) + extra);
     return SPEX_OK;
 }
 

@@ -31,6 +31,15 @@ enum spex_status spex_timing_core_new(struct spex_timing *timing, unsigned index
 /* The core leaves the system; modified lines go to the last level. */
 void spex_timing_core_free(struct spex_timing_core *core);
 
+/* ---- what is made ideal ---- */
+
+/*
+ * From here on these addresses are ideal; the ranges must live as long as the system. To be called
+ * before it has cores and blocks.
+ */
+void spex_timing_ideal(struct spex_timing *timing, const struct spex_ideal_range *ranges,
+                       size_t count);
+
 /* ---- blocks ---- */
 
 /* Where a taken branch is known, the quickest first. */
@@ -55,6 +64,8 @@ struct spex_timing_block {
     uint32_t hints;          /* prefetches */
     bool steady;             /* what it does may be remembered */
     bool apart;              /* the engine's own: spex_timing_follow() leaves it to it */
+    bool foreseen;           /* its branch is always predicted */
+    uint32_t gone;           /* instructions that take no time */
     uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */
     uint32_t place;          /* of its branch, among those that were taken; 0: never */

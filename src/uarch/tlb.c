@@ -112,11 +112,21 @@ void uarch_mmu_fini(struct uarch_mmu *mmu)
     free(mmu->walk);
 }
 
+/* Numbers of pages of 2 MB among others that are smaller. */
+#define HUGE_PAGE (UINT64_C(1) << 60)
+
+static inline uint64_t page_of(const struct uarch_mmu *mmu, uint64_t va)
+{
+    if (__builtin_expect(mmu->ideal != NULL, 0) && uarch_is_huge(mmu, va))
+        return va >> 21 | HUGE_PAGE;
+    return va >> mmu->page_shift;
+}
+
 spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
                                   struct spex_uarch_counts *counts)
 {
     struct uarch_tlb *tlb = &mmu->tlb;
-    uint64_t page = va >> mmu->page_shift;
+    uint64_t page = page_of(mmu, va);
     if (tlb->newest != NONE && tlb->page[tlb->newest] == page)
         return 0;
     if (tlb_touch(tlb, page))
@@ -130,7 +140,7 @@ spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
 {
     const struct spex_uarch_config *c = mmu->c;
     /* Ways of a set in order of use; page + 1, so that 0 is empty. */
-    uint64_t page = va >> mmu->page_shift;
+    uint64_t page = page_of(mmu, va);
     unsigned ways = c->tlb2_ways, i;
     uint64_t *set = &mmu->tlb2[(page & mmu->tlb2_mask) * ways];
     for (i = 0; i < ways - 1 && set[i] != page + 1; i++)
@@ -141,7 +151,7 @@ spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
     if (hit)
         return SPEX_UARCH_TLB_MISS | (uint64_t)c->tlb2_latency << 32;
     counts->walk++;
-    uint64_t table = va >> mmu->walk_shift;
+    uint64_t table = page & HUGE_PAGE ? va >> 30 | HUGE_PAGE : va >> mmu->walk_shift;
     uint64_t *upper = &mmu->walk[table & (c->walk_entries - 1)];
     uint64_t latency = c->tlb2_latency + c->walk_latency;
     if (*upper != table + 1) {
@@ -153,7 +163,7 @@ spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
 
 bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va)
 {
-    uint64_t page = va >> mmu->page_shift;
+    uint64_t page = page_of(mmu, va);
     for (unsigned i = mmu->tlb.head[hash(page)]; i != NONE; i = mmu->tlb.chain[i])
         if (mmu->tlb.page[i] == page)
             return true;

@@ -63,6 +63,7 @@ struct uarch_mmu {
     struct uarch_tlb tlb;
     uint64_t *tlb2, *walk;
     uint32_t tlb2_mask, page_shift, walk_shift;
+    const struct timing_ideal *ideal; /* has pages that are huge; or NULL */
 };
 
 /* Written by other cores; away from everything hot. */
@@ -158,6 +159,7 @@ bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c);
 void uarch_mmu_clear(struct uarch_mmu *mmu);
 void uarch_mmu_fini(struct uarch_mmu *mmu);
 /* Translation of a page: flags and translation latency of a result. _l2: past the level 1 TLB. */
+bool uarch_is_huge(const struct uarch_mmu *mmu, uint64_t va);
 spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
                                   struct spex_uarch_counts *counts);
 spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
