@@ -144,13 +144,19 @@ static void show_progress(const char *what, size_t done, size_t count, time_t be
 int batch_do(struct batch_run *runs, size_t count, unsigned at_a_time, const char *place,
              const char *what)
 {
-    size_t next = 0, running = 0, done = 0;
+    size_t next = 0, running = 0, done = 0, before = 0;
     pid_t *pids = memory_get(count + 1, sizeof *pids);
     int status = CLI_OK, how;
     time_t begun = time(NULL);
     void (*old)(int) = signal(SIGINT, SIG_IGN); /* the signal reaches the runs by itself */
+    for (size_t i = 0; i < count; i++)
+        before += runs[i].done;
     while (running || (next < count && !status)) {
-        show_progress(what, done, count, begun);
+        show_progress(what, done, count - before, begun);
+        if (next < count && runs[next].done) {
+            pids[next++] = 0;
+            continue;
+        }
         if (next < count && running < at_a_time && !status) {
             pids[next] = begin(&runs[next], place, next);
             running += pids[next] > 0;

@@ -14,6 +14,7 @@
 struct whatif_options {
     struct run_options run;
     struct profile_options profile;
+    struct cli_list ideal;
     uint64_t jobs;
 };
 
@@ -301,7 +302,8 @@ static int compare(const struct whatif_options *o, const struct whatif_plan *pla
         return status;
     }
     printing.options = &o->profile;
-    status = whatif_run(&o->run, plan, programs, count, cli_threads(o->jobs), directory, runs);
+    status = whatif_run(&o->run, &o->profile, plan, programs, count, cli_threads(o->jobs),
+                        directory, runs);
     if (!status) {
         table = make_runs(plan, programs, count, runs);
         status = make_functions(o, plan, programs, count, runs, printing.limit, &functions);
@@ -337,7 +339,7 @@ static int run_whatif(void *options, int argc, char **argv)
         free(programs);
         return status;
     }
-    status = whatif_plan(o->run.cpu, &o->run.model, &plan);
+    status = whatif_plan(o->run.cpu, &o->run.model, &o->ideal, &plan);
     if (!status) {
         run_temporary(directory, sizeof directory - 16);
         strcat(directory, ".whatif-XXXXXX");
@@ -363,6 +365,10 @@ static const struct cli_option whatif_options[] = {
     {"model", 0, CLI_LIST, RUN_AT(model), "KEY=VALUE:VALUE...",
      "values of the model to compare, each with the rest as in the first; other words of --model "
      "are for all (full is what you get; fast takes less time and counts no mispredicts)",
+     NULL, NULL},
+    {"ideal", 0, CLI_LIST, offsetof(struct whatif_options, ideal), "KIND=PLACE,...",
+     "make something ideal, and say what the run gains: loads=, branch=, divide=, time= of code "
+     "(FUNCTION, FILE:LINE, 0xADDRESS, all), share=, pages= of data (OBJECT, 0xADDRESS, heap, all)",
      NULL, NULL},
     {"count", 'c', CLI_NUMBER, RUN_AT(period), "PERIOD",
      "sampling interval in operations, for the functions", "1024", NULL},
@@ -391,7 +397,7 @@ const struct cli_command cli_whatif = {
     .name = "whatif",
     .group = CLI_RUNS,
     .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM...]...",
-    .summary = "compare programs across CPUs, cache sizes and page sizes",
+    .summary = "compare programs across CPUs and caches, or with one thing ideal",
     .details =
         "Runs each program once for each variant, several at a time, and prints modelled time, "
         "misses and mispredicts, then the functions that gain or lose with the 95% intervals of "
@@ -399,7 +405,9 @@ const struct cli_command cli_whatif = {
         "of them differs in one thing. Programs, or one program with several inputs, are separated "
         "by ::. They get no standard input; their output is that of the first variant. Example: "
         "spex whatif --cpu neoverse-n1,neoverse-v2 --model page.size=4K:2M --model l2.size=1M:2M "
-        "-- ./prog",
+        "-- ./prog. With --ideal the variants are the program itself with one thing that costs "
+        "nothing, and the change is what that can gain at most: spex whatif --ideal loads=walk "
+        "--ideal branch=parse.c:42 --ideal share=counters -- ./prog (docs/whatif.md).",
     .options = whatif_options,
     .size = sizeof(struct whatif_options),
     .run = run_whatif,

@@ -133,6 +133,8 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
             "-m: '%s' is not ,SIZE: the AUX area, after a comma, in pages or with K, M, G (-m ,4M)",
             in->aux);
     o->seed = in->seed;
+    o->ideal = in->ideal;
+    o->ideal_count = in->ideal_count;
     o->sysroot = in->sysroot;
     o->qemu = in->qemu;
     o->qemu_cpu = in->qemu_cpu;

@@ -14,6 +14,8 @@ struct run_options {
     struct cli_list model, environment;
     uint64_t period, seed;
     bool deterministic;
+    const struct spex_engine_ideal *ideal;
+    size_t ideal_count;
 };
 
 /* Compared by address: this default means that --cpu was not given. */

@@ -1,5 +1,7 @@
 #include "whatif.h"
 
+#include "ideal.h"
+
 #include "base/memory.h"
 
 #include "guest/cpu.h"
@@ -78,7 +80,25 @@ static int add_variant(struct whatif_plan *plan, const char *cpu, const struct c
     return CLI_OK;
 }
 
-int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_plan *plan)
+/* The first variant with something made ideal. */
+static int add_ideal(struct whatif_plan *plan, const char *cpu, const struct cli_list *fixed,
+                     const char *spec)
+{
+    int status = ideal_check(spec);
+    if (!status)
+        status = add_variant(plan, cpu, fixed, NULL, 0, SIZE_MAX, 0);
+    if (status)
+        return status;
+    struct whatif_variant *v = &plan->variants[plan->count - 1];
+    snprintf(v->name, sizeof v->name, "%s", spec);
+    v->ideal = spec;
+    if (ideal_large_pages(spec))
+        add_word(&v->model, "page.size=2M");
+    return CLI_OK;
+}
+
+int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli_list *ideals,
+                struct whatif_plan *plan)
 {
     struct choice choices[WHATIF_VARIANTS] = {0};
     struct cli_list fixed = {0};
@@ -103,6 +123,11 @@ int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_pl
         n++;
     }
     int status = add_variant(plan, cpu[0], &fixed, choices, n, SIZE_MAX, 0);
+    if (!status && ideals->count && (cpu_count > 1 || n))
+        status = cli_usage("--ideal is compared with one CPU and one model: leave other CPUs and "
+                           "values out");
+    for (size_t i = 0; !status && i < ideals->count; i++)
+        status = add_ideal(plan, cpu[0], &fixed, ideals->items[i]);
     for (size_t i = 1; !status && i < cpu_count; i++)
         status = add_variant(plan, cpu[i], &fixed, choices, n, SIZE_MAX, 0);
     for (size_t i = 0; !status && i < n; i++)
@@ -111,7 +136,8 @@ int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_pl
     free(fixed.items);
     if (!status && plan->count < 2)
         status = cli_usage("nothing to compare: give several CPUs (--cpu A,B) or several values "
-                           "of something (--model page.size=4K:2M)");
+                           "of something (--model page.size=4K:2M), or say what is to be ideal "
+                           "(--ideal loads=FUNCTION)");
     return status;
 }
 
@@ -124,16 +150,51 @@ void whatif_plan_free(struct whatif_plan *plan)
 
 /* ---- runs ---- */
 
-int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs)
+/* What the variants of a program make ideal, by its first run. */
+static int find_ideal(const struct profile_options *reading, const struct whatif_plan *plan,
+                      struct batch_run *runs)
+{
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_BASE};
+    struct profile p;
+    int status = profile_open(&p, reading, runs[0].data, &more);
+    if (status)
+        return status;
+    p.label = runs[0].argv[0];
+    for (size_t v = 1; v < plan->count && !status; v++) {
+        struct spex_engine_ideal *ranges;
+        status = ideal_find(plan->variants[v].ideal, &p, &ranges, &runs[v].options.ideal_count);
+        runs[v].options.ideal = ranges; /* as long as the command */
+    }
+    p.quiet = true;
+    spex_analysis_close(p.analysis);
+    p.analysis = NULL;
+    out_fini(&p.out);
+    profile_close(&p);
+    return status;
+}
+
+int whatif_run(const struct run_options *options, const struct profile_options *reading,
+               const struct whatif_plan *plan, char ***programs, size_t program_count,
+               unsigned at_a_time, const char *place, struct batch_run *runs)
 {
     size_t all = plan->count * program_count;
+    bool ideal = plan->variants[plan->count - 1].ideal;
+    int status = CLI_OK;
     for (size_t i = 0; i < all; i++) {
         const struct whatif_variant *variant = &plan->variants[i % plan->count];
         runs[i] = (struct batch_run){
             .options = *options, .argv = programs[i / plan->count], .show = i % plan->count == 0};
         runs[i].options.cpu = variant->cpu;
         runs[i].options.model = variant->model;
+        runs[i].options.deterministic = ideal;
+        runs[i].done = ideal && i % plan->count; /* not yet */
     }
-    return batch_do(runs, all, at_a_time, place, "variants");
+    if (!ideal)
+        return batch_do(runs, all, at_a_time, place, "variants");
+    status = batch_do(runs, all, at_a_time, place, "programs");
+    for (size_t i = 0; i < all && !status; i += plan->count)
+        status = find_ideal(reading, plan, &runs[i]);
+    for (size_t i = 0; i < all; i++)
+        runs[i].done = i % plan->count == 0;
+    return status ? status : batch_do(runs, all, at_a_time, place, "variants");
 }

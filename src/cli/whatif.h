@@ -3,6 +3,7 @@
 #define CLI_WHATIF_H
 
 #include "batch.h"
+#include "profile.h"
 
 enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128 };
 
@@ -11,6 +12,7 @@ struct whatif_variant {
     char name[WHATIF_NAME];
     const char *cpu;
     struct cli_list model; /* words of --model */
+    const char *ideal;     /* of --ideal, or NULL */
 };
 
 struct whatif_plan {
@@ -20,15 +22,21 @@ struct whatif_plan {
     size_t text_used;
 };
 
-/* cpus: A,B,...; words: KEY=V1:V2:... or other words of --model. CLI_OK or the exit code. */
-int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_plan *plan);
+/*
+ * cpus: A,B,...; words: KEY=V1:V2:... or other words of --model; ideals: of --ideal. CLI_OK or the
+ * exit code.
+ */
+int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli_list *ideals,
+                struct whatif_plan *plan);
 void whatif_plan_free(struct whatif_plan *plan);
 
 /*
  * Runs each program with each variant, several at a time; runs[program * plan->count + variant].
- * Files are made in place. The first variant's output is shown. CLI_OK or the exit code.
+ * What is ideal is looked up in the profile of the first variant, which then runs before the
+ * others. Files are made in place. The first variant's output is shown. CLI_OK or the exit code.
  */
-int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs);
+int whatif_run(const struct run_options *options, const struct profile_options *reading,
+               const struct whatif_plan *plan, char ***programs, size_t program_count,
+               unsigned at_a_time, const char *place, struct batch_run *runs);
 
 #endif
