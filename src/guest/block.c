@@ -2,6 +2,8 @@
 #include "need.h"
 #include "plugin.h"
 
+#include "uarch/none.h"
+
 #include <spex/a64.h>
 
 #include <stdio.h>
@@ -150,9 +152,12 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         }
     }
     spex_uarch_block_init(plugin.user.model, &block->model, pc, ops, count);
-    if (plugin.user.full &&
-        spex_timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
+    if (!plugin.user.full)
+        spex_none_block_init(&plugin.run->model, &block->timing, pc, ops, count);
+    else if (spex_timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
         need(NULL);
+    else
+        block->timing.mean = detail_guess(count);
     if (plugin.user.stacks)
         block->turn = (uint8_t)turn_of(words, ops, count);
     for (size_t i = 0; i < count; i++) {
@@ -162,7 +167,6 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
             find_address(block, ops, count, i);
     }
     block->timing.apart |= block->early || block->truth;
-    block->timing.mean = detail_guess(count);
     return block;
 }
 

@@ -6,6 +6,7 @@
 #define GUEST_CODE_H
 
 #include "address.h"
+#include "qemu_plugin.h"
 #include "uarch/timing.h"
 
 struct insn {
@@ -44,12 +45,27 @@ struct block {
 
 static inline const struct spex_op *op_of(const struct insn *insn)
 {
-    return &insn->block->model.ops[insn->index];
+    return &insn->block->timing.ops[insn->index];
+}
+
+/*
+ * QEMU 7.2 makes accesses of at most 8 bytes, and two of a pair of registers; later ones make one
+ * of what they can. Both are the same to the model: pieces as 7.2 makes them.
+ */
+static inline unsigned code_piece(const struct insn *insn, qemu_plugin_meminfo_t info,
+                                  unsigned *size)
+{
+    /* LDP, STP, LDNP, STNP of W registers, LDPSW and not STGP: Arm ARM C4.1, loads and stores. */
+    uint32_t word = insn->block->words[insn->index];
+    bool words = (word & 0xbe000000) == 0x28000000 && (word & 0x40400000) != 0x40000000;
+    unsigned most = words ? 4 : 8;
+    *size = 1u << qemu_plugin_mem_size_shift(info);
+    return *size > most ? most : *size;
 }
 
 static inline uint64_t pc_of(const struct insn *insn)
 {
-    return insn->block->model.pc + 4 * (uint64_t)insn->index;
+    return insn->block->timing.pc + 4 * (uint64_t)insn->index;
 }
 
 #endif

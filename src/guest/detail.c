@@ -22,8 +22,7 @@ void detail_begin(struct flow *f)
     f->vcpu->hot->far_left = 0;
     if (!plugin.user.sampled)
         return;
-    d->window = 2ull * plugin.run->model.rob;
-    d->filled = plugin.run->model.rob;
+    detail_init(d, &plugin.run->model);
     d->learns = may_be_far();
     /* up to the first sample all of it, so that something is known */
     d->near = d->learns ? f->left + 1 : UINT64_MAX;
@@ -31,9 +30,15 @@ void detail_begin(struct flow *f)
 
 /* ---- what blocks take ---- */
 
+void detail_init(struct detail *d, const struct spex_uarch_config *config)
+{
+    d->window = 2ull * config->rob;
+    d->filled = config->rob;
+}
+
 uint64_t detail_guess(uint64_t operations)
 {
-    return operations * __atomic_load_n(&plugin.user.pace, __ATOMIC_RELAXED);
+    return operations * __atomic_load_n(&plugin.pace, __ATOMIC_RELAXED);
 }
 
 void detail_learn(struct detail *d, struct spex_timing_block *block,
@@ -56,13 +61,29 @@ void detail_learn(struct detail *d, struct spex_timing_block *block,
         d->expected /= 2;
         d->cycles /= 2;
     }
-    __atomic_store_n(&plugin.user.pace, (uint64_t)(d->cycles / d->operations), __ATOMIC_RELAXED);
+    __atomic_store_n(&plugin.pace, (uint64_t)(d->cycles / d->operations), __ATOMIC_RELAXED);
     block->seen += block->seen < MEMORY;
     block->exact += (took - block->exact) / block->seen;
     block->mean = (uint64_t)block->exact;
 }
 
 /* ---- near and far ---- */
+
+uint64_t detail_leave(struct detail *d, struct spex_timing_core *core)
+{
+    uint64_t now = spex_timing_clock(core) << SPEX_FAR_FRACTION;
+    d->start = d->debt > 0 && (uint64_t)d->debt > now ? 0 : now - (uint64_t)d->debt;
+    spex_timing_far_begin(core);
+    return d->start;
+}
+
+void detail_return(struct detail *d, struct spex_timing_core *core, uint64_t clock)
+{
+    if (d->expected > 0)
+        clock = d->start + (uint64_t)((double)(clock - d->start) * d->cycles / d->expected);
+    spex_timing_far_end(core, clock >> SPEX_FAR_FRACTION);
+    d->debt = (int64_t)(spex_timing_clock(core) << SPEX_FAR_FRACTION) - (int64_t)clock;
+}
 
 void detail_resume(struct flow *f)
 {
@@ -76,12 +97,9 @@ void detail_resume(struct flow *f)
         d->near = d->learns ? f->left + 1 : UINT64_MAX;
         return;
     }
-    uint64_t now = spex_timing_clock(f->core) << SPEX_FAR_FRACTION;
     h->far_left = f->left - window;
-    h->far_clock = d->debt > 0 && (uint64_t)d->debt > now ? 0 : now - (uint64_t)d->debt;
-    d->start = h->far_clock;
+    h->far_clock = detail_leave(d, f->core);
     f->left = window;
-    spex_timing_far_begin(f->core);
 }
 
 void detail_settle(struct flow *f)
@@ -89,12 +107,7 @@ void detail_settle(struct flow *f)
     struct hot *h = f->vcpu->hot;
     if (!h->far)
         return;
-    struct detail *d = &f->detail;
-    if (d->expected > 0)
-        h->far_clock =
-            d->start + (uint64_t)((double)(h->far_clock - d->start) * d->cycles / d->expected);
-    spex_timing_far_end(f->core, h->far_clock >> SPEX_FAR_FRACTION);
-    d->debt = (int64_t)(spex_timing_clock(f->core) << SPEX_FAR_FRACTION) - (int64_t)h->far_clock;
+    detail_return(&f->detail, f->core, h->far_clock);
     f->left += h->far_left;
     h->far_left = 0;
     h->far = false;

@@ -1,10 +1,10 @@
 /*
- * Sampled detail in user mode (docs/model.md): the words of a ring are made and accounted for only
- * near samples. The guest's thread does both. Far from samples its callbacks keep caches and
- * predictors warm by themselves, and a block takes the mean of what it took where it was accounted
- * for.
+ * Sampled detail (docs/model.md): blocks and accesses are accounted for only near samples, in user
+ * mode by the words of a ring, in system mode one block at a time. The guest's thread does it. Far
+ * from samples its callbacks keep caches and predictors warm by themselves, and a block takes the
+ * mean of what it took where it was accounted for.
  *
- * Several threads take turns (order.h) and are accounted for whole.
+ * Several threads of a program take turns (order.h) and are accounted for whole.
  */
 #ifndef GUEST_DETAIL_H
 #define GUEST_DETAIL_H
@@ -17,7 +17,9 @@ struct flow;
 struct hot;
 struct vcpu;
 struct spex_timing_block;
+struct spex_timing_core;
 struct spex_timing_run;
+struct spex_uarch_config;
 
 struct detail {
     bool learns;     /* words are accounted for at once, and what blocks take is learned */
@@ -33,15 +35,25 @@ struct detail {
     uint64_t start; /* of the stretch without details */
 };
 
+/* ---- in both modes ---- */
+
+void detail_init(struct detail *detail, const struct spex_uarch_config *config);
 /* What a block is taken to take until it is known, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_guess(uint64_t operations);
+/* A block was accounted for, and took so many cycles. */
+void detail_learn(struct detail *detail, struct spex_timing_block *block,
+                  const struct spex_timing_run *run, uint64_t cycles);
+/* From here on there are no details: the time, cycles << SPEX_FAR_FRACTION. */
+uint64_t detail_leave(struct detail *detail, struct spex_timing_core *core);
+/* From this time on there are some again. */
+void detail_return(struct detail *detail, struct spex_timing_core *core, uint64_t clock);
+
+/* ---- in user mode ---- */
+
 /* A task begins. */
 void detail_begin(struct flow *f);
 /* The entry of a block that is not far from the next sample. */
 void detail_enter(struct hot *hot, struct block *block);
-/* A block of the ring ran, and took so many cycles. */
-void detail_learn(struct detail *detail, struct spex_timing_block *block,
-                  const struct spex_timing_run *run, uint64_t cycles);
 /* A mark ends the last block, or there is none, far from samples. */
 void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);
 /* All words there were have been dealt with: goes on near or far. */

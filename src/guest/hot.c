@@ -136,12 +136,6 @@ static enum access access_kind(const struct spex_op *op)
                                                            : STORE;
 }
 
-/* LDP, STP, LDNP, STNP of W registers, LDPSW and not STGP: Arm ARM C4.1, loads and stores. */
-static bool is_word_pair(uint32_t word)
-{
-    return (word & 0xbe000000) == 0x28000000 && (word & 0x40400000) != 0x40000000;
-}
-
 static inline __attribute__((always_inline)) spex_uarch_result
 model_access(struct spex_uarch_core *core, enum access kind, uint64_t va, unsigned size,
              unsigned insn)
@@ -538,17 +532,6 @@ WITH_SIGNAL(on_handler_truth_stack, on_block_truth_stack)
 
 /* ---- which of them ---- */
 
-/*
- * QEMU 7.2 makes accesses of at most 8 bytes, and two of a pair of registers; later ones make one
- * of what they can. Both are the same to the model: pieces as 7.2 makes them.
- */
-static unsigned piece_of(const struct insn *insn, qemu_plugin_meminfo_t info, unsigned *size)
-{
-    unsigned most = is_word_pair(insn->block->words[insn->index]) ? 4 : 8;
-    *size = 1u << qemu_plugin_mem_size_shift(info);
-    return *size > most ? most : *size;
-}
-
 static qemu_plugin_vcpu_mem_cb_t callback_of(const struct insn *insn)
 {
     static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
@@ -563,7 +546,7 @@ static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void
 {
     const struct insn *insn = data;
     qemu_plugin_vcpu_mem_cb_t callback = callback_of(insn);
-    unsigned size, piece = piece_of(insn, info, &size);
+    unsigned size, piece = code_piece(insn, info, &size);
     for (unsigned at = 0; at < size; at += piece)
         callback(vcpu, info, va + at, data);
 }
@@ -571,7 +554,7 @@ static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void
 static void on_wide_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     const struct insn *insn = data;
-    unsigned size, piece = piece_of(insn, info, &size);
+    unsigned size, piece = code_piece(insn, info, &size);
     if (access_kind(op_of(insn)) == ATOMIC && !qemu_plugin_mem_is_store(info))
         return;
     for (unsigned at = 0; at < size; at += piece)

@@ -10,7 +10,8 @@
 
 struct plugin plugin = {.user.lock = PTHREAD_MUTEX_INITIALIZER,
                         .order.lock = PTHREAD_MUTEX_INITIALIZER,
-                        .sys.lock = PTHREAD_MUTEX_INITIALIZER};
+                        .sys.lock = PTHREAD_MUTEX_INITIALIZER,
+                        .sys.turn = PTHREAD_MUTEX_INITIALIZER};
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 

@@ -35,6 +35,7 @@ struct qemu11 {
 };
 
 struct plugin {
+    uint64_t pace; /* of sampled detail: what an operation takes, cycles << SPEX_FAR_FRACTION */
     /* user mode */
     struct hot hot[MAX_VCPUS];
     struct user user;

@@ -33,7 +33,11 @@ struct sve {
     int32_t offset;
 };
 
-enum { SVE_NO_REG = 0xff, SVE_ITEMS = 64 };
+enum {
+    SVE_NO_REG = 0xff,
+    SVE_ITEMS = 64,
+    SVE_RUN = 8, /* bytes: what the model takes at a time */
+};
 
 /* False for what is not such an instruction, or not known here (SVE2.1). */
 bool sve_decode(uint32_t word, const struct spex_op *op, struct sve *sve);

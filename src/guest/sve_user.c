@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { RUN = 64, RUN_FULL = 8 }; /* bytes: what the model takes at a time */
+enum { RUN = 64 }; /* bytes, of what only a record shows */
 
 const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 {
@@ -129,7 +129,7 @@ void sve_execute_full(unsigned vcpu, void *data)
     struct sve_list list;
     if (insn->sve->form == SVE_PREDICATED)
         return;
-    sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : RUN_FULL, &list);
+    sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : SVE_RUN, &list);
     for (unsigned i = 0; i < list.count; i++)
         hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
@@ -141,7 +141,7 @@ uint64_t sve_events(const struct insn *insn, unsigned accesses)
     if (!s || s->form == SVE_WHOLE || s->form == SVE_PREDICATED)
         return 0;
     unsigned all = s->form == SVE_ONE          ? 1
-                   : s->form == SVE_CONTIGUOUS ? (s->count * s->size + RUN_FULL - 1) / RUN_FULL
+                   : s->form == SVE_CONTIGUOUS ? (s->count * s->size + SVE_RUN - 1) / SVE_RUN
                                                : s->count;
     if ((s->faults_first || s->hint) && accesses)
         return 0; /* fewer may have another reason; lines, not elements */

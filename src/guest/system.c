@@ -11,6 +11,8 @@
 #include "regs.h"
 #include "sve.h"
 
+#include "uarch/none.h"
+
 #include <spex/a64.h>
 
 #include <fcntl.h>
@@ -141,7 +143,10 @@ static void make_vcpu(unsigned index)
         .user = v, .write = on_store, .counter = on_counter, .irq = on_irq, .pmu = on_pmu};
     if (unit_log_new(&v->unit, &config, plugin.sys.config.features, plugin.sys.log, index, &error))
         refuse(&error);
-    need(spex_uarch_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
+    detail_init(&v->detail, &plugin.sys.config.model);
+    v->detail.learns = plugin.sys.config.model.sampled;
+    if (plugin.sys.model)
+        need(spex_timing_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
     unit_log_boot(&v->unit);
     v->el = 1; /* as boot has left it */
     v->pstate = plugin.sys.machine->pstate(index);
@@ -186,13 +191,21 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     memcpy(copy, words, 4 * count);
     for (size_t i = 0; i < count; i++) {
         spex_a64_classify(words[i], plugin.sys.config.vector_bits ? &lengths : NULL, &ops[i]);
-        insns[i] =
-            (struct insn){.block = b, .index = (uint32_t)i, .sve = make_sve(words[i], &ops[i])};
+        unsigned size = ops[i].access_size;
+        insns[i] = (struct insn){.block = b,
+                                 .index = (uint32_t)i,
+                                 .size = size == 1 || size == 2 || size == 4 ? size : 8,
+                                 .sve = make_sve(words[i], &ops[i])};
     }
     *b = (struct block){.insns = insns, .words = copy, .el = (uint8_t)el, .vector = !(pc & 0x7f)};
     b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
     b->eret = ops[count - 1].kind == SPEX_OP_ERET;
-    spex_uarch_block_init(plugin.sys.model, &b->model, pc, ops, count);
+    if (!plugin.sys.model)
+        spex_none_block_init(&plugin.sys.config.model, &b->timing, pc, ops, count);
+    else if (spex_timing_block_init(plugin.sys.model, &b->timing, pc, ops, count))
+        need(NULL);
+    else
+        b->timing.mean = detail_guess(count);
     b->zva_count = zva_find(words, ops, count, &b->zva);
     return b;
 }
@@ -202,7 +215,7 @@ static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count
 {
     struct block **slot = &plugin.sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];
     for (struct block *b = *slot; b; b = b->next)
-        if (b->model.pc == pc && b->model.count == count && b->el == el &&
+        if (b->timing.pc == pc && b->timing.count == count && b->el == el &&
             !memcmp(b->words, words, 4 * count))
             return b;
     struct block *b = make_block(pc, words, count, el);
@@ -264,12 +277,16 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
                     *p = ',';
         spex_vm_config_set(&plugin.sys.config, argv[i], value, &error);
     }
-    if (!error.text[0] && !spu_config_check(&plugin.sys.config.unit, &error))
-        spex_uarch_new(&plugin.sys.config.model, &plugin.sys.model);
-    if (error.text[0] || !plugin.sys.model) {
-        fprintf(stderr, "spex vm: %s\n", error.text[0] ? error.text : "out of memory");
+    const struct spex_uarch_config *model = &plugin.sys.config.model;
+    if (!error.text[0] && !spu_config_check(&plugin.sys.config.unit, &error) && !model->none &&
+        spex_timing_new(model, &plugin.sys.model))
+        snprintf(error.text, sizeof error.text, "out of memory");
+    if (error.text[0]) {
+        fprintf(stderr, "spex vm: %s\n", error.text);
         return 1;
     }
+    if (plugin.sys.model && vcpus > 1)
+        spex_timing_apart(plugin.sys.model);
     plugin.sys.machine->install(id);
     return 0;
 }

@@ -42,7 +42,6 @@ static struct seen *seen_of(struct sys_vcpu *v, const struct insn *insn)
 
 /* An access of the current block while one of its operations is wanted. */
 static __attribute__((noinline)) void keep(struct sys_vcpu *v, const struct insn *insn, uint64_t va,
-                                           uint64_t model, unsigned size, spex_uarch_result result,
                                            uint64_t pa)
 {
     struct seen *seen = seen_of(v, insn);
@@ -56,17 +55,17 @@ static __attribute__((noinline)) void keep(struct sys_vcpu *v, const struct insn
         access->pa = pa;
         access->flags |= SPEX_ACC_PA;
     }
-    result = spex_uarch_access(v->core, op_of(insn), model, size, result, access);
-    if (!(op_of(insn)->flags & SPEX_OPF_LOAD))
-        access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
-    if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
-        spex_uarch_result_latency(seen->worst) + spex_uarch_result_translation(seen->worst))
-        seen->worst = result;
 }
 
-static uint64_t model_address(const struct sys_vcpu *v, uint64_t va)
+/*
+ * The model takes 48 bits of an address. The address space is among the upper ones: its number, or
+ * one that none has for the addresses that all share.
+ */
+static spex_timing_access word_of(const struct sys_vcpu *v, const struct insn *insn, uint64_t va)
 {
-    return va >> 56 ? va : va | v->space << 56;
+    enum { SHARED = 0x100 };
+    uint64_t space = va >> 56 ? SHARED : v->space;
+    return SPEX_TIMING_ACCESS(va ^ space * 0x0101 << 31, insn->index);
 }
 
 /* DC ZVA has no memory callback; its address follows from the registers at the block's entry. */
@@ -74,15 +73,16 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block)
 {
     for (unsigned i = 0; i < block->zva_count; i++) {
         const struct zva *z = &block->zva[i];
+        const struct insn *insn = &block->insns[z->index];
         uint64_t value = plugin.sys.machine->x(v->index, z->address.from.base);
         uint64_t va = address_base(&z->address, value);
         va &= -(uint64_t)plugin.sys.zva_bytes;
         uint64_t pa = v->capturing ? translated(v, va) : NO_ADDRESS;
         for (unsigned at = 0; at < plugin.sys.zva_bytes; at += 64) {
-            uint64_t model = model_address(v, va + at);
-            spex_uarch_result result = spex_uarch_store(v->core, model, 64, z->index);
+            if (v->core)
+                system_access(v, word_of(v, insn, va + at));
             if (v->capturing)
-                keep(v, &block->insns[z->index], va + at, model, 64, result, pa + at);
+                keep(v, insn, va + at, pa + at);
         }
     }
 }
@@ -91,33 +91,41 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block)
 
 static inline __attribute__((always_inline)) void
 follow(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, const struct insn *insn,
-       spex_uarch_result (*access)(struct spex_uarch_core *, uint64_t, unsigned, unsigned))
+       void (*access)(struct sys_vcpu *, spex_timing_access, unsigned))
 {
     struct sys_vcpu *v = plugin.sys.vcpu[index];
-    if (!v || !v->active)
+    if (!v || !v->active || !v->block)
         return;
-    unsigned size = 1u << qemu_plugin_mem_size_shift(info);
-    uint64_t model = model_address(v, va);
-    spex_uarch_result result = access(v->core, model, size, insn->index);
-    if (__builtin_expect(v->capturing, 0))
-        keep(v, insn, va, model, size, result, physical(info, va));
+    unsigned size, piece = code_piece(insn, info, &size);
+    for (unsigned at = 0; at < size; at += piece) {
+        if (v->core)
+            access(v, word_of(v, insn, va + at), piece);
+        if (__builtin_expect(v->capturing, 0))
+            keep(v, insn, va + at, physical(info, va + at));
+    }
 }
 
 static void on_load(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    follow(index, info, va, data, spex_uarch_load);
+    follow(index, info, va, data, system_load);
 }
 
 static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    follow(index, info, va, data, spex_uarch_store);
+    follow(index, info, va, data, system_store);
+}
+
+static void any_access(struct sys_vcpu *v, spex_timing_access word, unsigned size)
+{
+    (void)size;
+    system_access(v, word);
 }
 
 /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
 static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     if (qemu_plugin_mem_is_store(info))
-        follow(index, info, va, data, spex_uarch_atomic);
+        follow(index, info, va, data, any_access);
 }
 
 /*
@@ -137,21 +145,18 @@ static bool must_not_watch(const struct spex_op *op)
 /* Before an SVE instruction: what it will access, by its registers. */
 static void on_sve(unsigned index, void *data)
 {
-    enum { RUN = 64 }; /* bytes: what the model takes at a time */
     struct sys_vcpu *v = plugin.sys.vcpu[index];
     const struct insn *insn = data;
     struct sve_list list;
-    if (!v || !v->active || (insn->sve->form == SVE_PREDICATED && !v->capturing))
+    if (!v || !v->active || !v->block || (insn->sve->form == SVE_PREDICATED && !v->capturing))
         return;
-    sve_list(insn->sve, index, RUN, &list);
+    sve_list(insn->sve, index, SVE_RUN, &list);
     for (unsigned i = 0; i < list.count; i++) {
-        uint64_t va = list.item[i].va, model = model_address(v, va);
-        unsigned size = list.item[i].size;
-        spex_uarch_result result = insn->sve->store
-                                       ? spex_uarch_store(v->core, model, size, insn->index)
-                                       : spex_uarch_load(v->core, model, size, insn->index);
+        uint64_t va = list.item[i].va;
+        if (v->core)
+            system_access(v, word_of(v, insn, va));
         if (v->capturing)
-            keep(v, insn, va, model, size, result, translated(v, va));
+            keep(v, insn, va, translated(v, va));
     }
     if (v->capturing)
         seen_of(v, insn)->events = list.events;

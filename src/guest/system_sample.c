@@ -48,11 +48,11 @@ void system_land(struct sys_vcpu *v, uint64_t now)
 void system_plan(struct sys_vcpu *v)
 {
     const struct block *block = v->block;
-    uint64_t left = block->model.count - v->counted;
+    uint64_t left = block->timing.count - v->counted;
     uint64_t until = spex_spu_until(v->unit.unit);
     if (__builtin_expect(left <= until, 1)) {
         unit_log_pass(&v->unit, left);
-        v->counted = block->model.count;
+        v->counted = block->timing.count;
         v->want = NULL;
         return;
     }
@@ -62,8 +62,6 @@ void system_plan(struct sys_vcpu *v)
     v->capturing = true;
     v->stamp++;
     v->access_count = 0;
-    v->sequence = v->core->sequence;
-    v->entered = spex_uarch_clock(v->core);
     plugin.sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL1, &v->context[0]);
     plugin.sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
 }
@@ -82,13 +80,12 @@ static void count_to(struct sys_vcpu *v, uint32_t n)
 /* How an operation that the unit wants ended. */
 struct ending {
     bool exception;  /* synchronous, of its own */
-    bool entered;    /* the next block was: the predictor has judged the branch to it */
     uint64_t target; /* where control went, if it is the last of its block */
     unsigned el;     /* Exception level there */
 };
 
 static void take_off(struct sys_vcpu *v, int slot, const struct insn *want,
-                     const struct ending *end)
+                     const struct account_insn *time, const struct ending *end)
 {
     static const struct spex_op unseen = {.kind = SPEX_OP_OTHER, .exec = SPEX_EXEC_STORE};
     const struct spex_op *op = op_of(want);
@@ -99,23 +96,27 @@ static void take_off(struct sys_vcpu *v, int slot, const struct insn *want,
     uint64_t predicate = seen->stamp == v->stamp && !end->exception ? seen->events : 0;
     f->slot = slot;
     f->op = op;
-    *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
+    *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
+                                 .issue = (uint32_t)(time->issue - time->dispatch),
+                                 .total = (uint32_t)(time->done - time->dispatch)};
+    f->done = time->done;
     if (op->kind == SPEX_OP_EXCEPTION)
         out->flags |= SPEX_OUT_EXCEPTION;
     else if (end->exception)
         out->flags = SPEX_OUT_EXCEPTION;
     if ((op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET) && !end->exception) {
-        if (op->flags & SPEX_OPF_COND && end->target == want->block->model.next)
+        if (op->flags & SPEX_OPF_COND && end->target == want->block->timing.next)
             out->flags &= ~(uint32_t)SPEX_OUT_PASSED;
         out->target = end->target;
         out->target_el = (uint8_t)end->el;
         out->target_security = SPEX_NONSECURE;
-        if (end->entered && spex_uarch_mispredicted(v->core, v->sequence))
+        if (v->run.mispredicted)
             out->events |= UINT64_C(1) << 7;
     }
     out->events |= predicate;
     if (seen_any) {
         memcpy(f->parts, &v->access[seen->first], seen->count * sizeof f->parts[0]);
+        system_outcome(v, want, f->parts, seen->count);
         out->access[0] = f->parts[0];
         if (seen->count > 1) {
             out->parts = f->parts;
@@ -129,8 +130,6 @@ static void take_off(struct sys_vcpu *v, int slot, const struct insn *want,
                       (unsigned long long)pc_of(want), want->block->words[want->index]);
         f->op = &unseen;
     }
-    spex_uarch_replay(v->core, v->sequence, want->index, seen_any ? seen->worst : 0, out);
-    f->done = v->entered + out->total;
 }
 
 /* An interrupt that the unit did not ask for, up to the read of PMBSR_ELx that finds nothing. */
@@ -153,7 +152,8 @@ static void finish(struct sys_vcpu *v, const struct ending *end)
     unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL1, v->context[0]);
     unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL2, v->context[1]);
     system_refresh(v, SPEX_CNTVOFF_EL2);
-    system_land(v, v->entered);
+    const struct account_insn time = system_time(v, want);
+    system_land(v, time.dispatch);
     if (v->branch)
         unit_log_note_branch(&v->unit, op_of(v->branch), v->branch_target, v->el);
     v->branch = NULL;
@@ -164,7 +164,7 @@ static void finish(struct sys_vcpu *v, const struct ending *end)
         if (slot != SPEX_SPU_NOT_SAMPLED && v->samples == in->collide)
             v->stuck = slot;
         else if (slot != SPEX_SPU_NOT_SAMPLED)
-            take_off(v, slot, want, end);
+            take_off(v, slot, want, &time, end);
         if (v->stuck != NONE && v->samples == in->collide + in->collisions) {
             unit_log_abandon(&v->unit, v->stuck);
             v->stuck = NONE;
@@ -181,16 +181,19 @@ static void finish(struct sys_vcpu *v, const struct ending *end)
 void system_settle(struct sys_vcpu *v, uint32_t n)
 {
     static const struct ending end;
+    if (v->want && v->want->index < n)
+        system_account(v, n, true, 0);
     while (v->want && v->want->index < n)
         finish(v, &end);
     count_to(v, n);
 }
 
 /* The whole block was executed and control went to target, where a block was entered or not. */
-static void leave(struct sys_vcpu *v, uint64_t target, unsigned el, bool entered)
+static void leave(struct sys_vcpu *v, uint64_t target, unsigned el)
 {
-    const struct ending end = {.target = target, .el = el, .entered = entered};
+    const struct ending end = {.target = target, .el = el};
     const struct block *from = v->block;
+    system_account(v, from->timing.count, false, target);
     while (v->want)
         finish(v, &end);
     if (from->eret)
@@ -205,16 +208,16 @@ static void leave(struct sys_vcpu *v, uint64_t target, unsigned el, bool entered
 static void interrupted(struct sys_vcpu *v, bool synchronous, uint64_t pc, unsigned el)
 {
     const struct block *block = v->block;
-    if (block && synchronous && pc - block->model.pc < 4ull * block->model.count) {
-        uint32_t at = (uint32_t)((pc - block->model.pc) / 4);
+    if (block && synchronous && pc - block->timing.pc < 4ull * block->timing.count) {
+        uint32_t at = (uint32_t)((pc - block->timing.pc) / 4);
         static const struct ending plain, raised = {.exception = true};
+        system_account(v, at + 1, true, 0);
         while (v->want && v->want->index <= at)
             finish(v, v->want->index == at ? &raised : &plain);
         count_to(v, at + 1);
     } else if (block) {
-        leave(v, pc, el, false); /* fetching the next instruction failed, SVC, or an interrupt */
+        leave(v, pc, el); /* fetching the next instruction failed, SVC, or an interrupt */
     }
-    spex_uarch_cut(v->core);
     v->block = NULL;
     v->branch = NULL;
     system_synchronize(v, true);
@@ -244,7 +247,7 @@ static unsigned spsr_el(const struct sys_vcpu *v)
 /* QEMU 7.2 does not report exceptions: a block at VBAR_ELx + offset was entered by one. */
 static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool *synchronous)
 {
-    uint64_t offset = block->model.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));
+    uint64_t offset = block->timing.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));
     *synchronous = !(offset & 0x180);
     return offset < 0x800;
 }
@@ -253,12 +256,12 @@ static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool 
 static bool done_again(struct sys_vcpu *v, const struct block *block)
 {
     const struct block *from = v->block;
-    uint64_t at = (block->model.pc - from->model.pc) / 4;
-    if (block == from || block->model.pc < from->model.pc || at >= from->model.count ||
+    uint64_t at = (block->timing.pc - from->timing.pc) / 4;
+    if (block == from || block->timing.pc < from->timing.pc || at >= from->timing.count ||
         from->words[at] != block->words[0])
         return false;
+    system_account(v, (uint32_t)at, true, 0);
     system_settle(v, (uint32_t)at);
-    spex_uarch_cut(v->core);
     v->block = NULL;
     return true;
 }
@@ -267,13 +270,13 @@ static bool done_again(struct sys_vcpu *v, const struct block *block)
 static void follow_branch(struct sys_vcpu *v, const struct block *to)
 {
     const struct block *from = v->block;
-    const struct insn *last = &from->insns[from->model.count - 1];
+    const struct insn *last = &from->insns[from->timing.count - 1];
     const struct spex_op *op = op_of(last);
     if ((op->kind != SPEX_OP_BRANCH && op->kind != SPEX_OP_ERET) ||
-        (op->flags & SPEX_OPF_COND && to->model.pc == from->model.next))
+        (op->flags & SPEX_OPF_COND && to->timing.pc == from->timing.next))
         return;
     v->branch = last;
-    v->branch_target = to->model.pc;
+    v->branch_target = to->timing.pc;
 }
 
 /* ---- callbacks of QEMU ---- */
@@ -294,23 +297,22 @@ void system_on_block(unsigned index, void *data)
     } else if (__builtin_expect(block->again && from, 0) && done_again(v, block)) {
         from = NULL;
     }
-    unsigned flags = spex_uarch_block(v->core, &block->model);
-    if (__builtin_expect(flags != 0, 0))
-        spex_uarch_block_rest(v->core, &block->model, flags);
     unsigned el = current_el(v, block);
     if (from) {
+        system_account(v, from->timing.count, false, block->timing.pc);
         if (__builtin_expect(v->want != NULL || from->eret, 0))
-            leave(v, block->model.pc, el, true);
+            leave(v, block->timing.pc, el);
         if (spex_spu_wants_branches(v->unit.unit))
             follow_branch(v, block);
     }
     if (__builtin_expect(v->flying, 0))
-        system_land(v, spex_uarch_clock(v->core));
+        system_land(v, system_clock(v));
     if (__builtin_expect(el != v->el, 0))
         system_set_state(v, el);
     v->block = block;
     v->counted = 0;
     v->capturing = false;
+    system_approach(v, block);
     system_plan(v);
     if (__builtin_expect(block->zva_count, 0))
         system_zero_lines(v, block);
@@ -324,7 +326,7 @@ void system_on_foreign(unsigned index, void *data)
     if (!v || !v->active)
         return;
     if (v->block)
-        leave(v, v->block->model.next, plugin.sys.machine->el(index), false);
+        leave(v, v->block->timing.next, plugin.sys.machine->el(index));
     v->block = NULL;
     system_set_state(v, plugin.sys.machine->el(index));
 }

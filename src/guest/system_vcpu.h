@@ -9,12 +9,14 @@
 #define GUEST_SYSTEM_VCPU_H
 
 #include "code.h"
+#include "detail.h"
 #include "machine.h"
 #include "qemu_plugin.h"
 #include "unit_log.h"
 #include "zva.h"
 
 #include "guest/vm.h"
+#include "uarch/far.h"
 
 #include <pthread.h>
 
@@ -23,6 +25,7 @@
 enum {
     MAX_INSNS = 1024, /* of a block; QEMU makes at most 512 */
     MAX_SEEN = 1024,  /* accesses of one block that are kept */
+    MAX_WORDS = 8192, /* and that are accounted for */
     MAX_PARTS = 64,   /* of one operation */
     IN_FLIGHT = 8,    /* the most that the choice in_flight allows */
     PMBIRQ = 21,      /* PPI of BSA */
@@ -37,7 +40,6 @@ struct seen {
     uint32_t stamp; /* of the block's execution */
     uint16_t first, count;
     uint64_t events; /* of its predicate */
-    spex_uarch_result worst;
 };
 
 /* An operation that finished in the guest and is still in flight in the model. */
@@ -50,8 +52,11 @@ struct flight {
 };
 
 struct sys_vcpu {
-    _Alignas(64) struct spex_uarch_core *core;
+    _Alignas(64) struct spex_timing_core *core; /* NULL without a model */
     struct block *block;     /* the one that is being executed, or NULL */
+    uint64_t clock;          /* far from samples; cycles << SPEX_FAR_FRACTION */
+    bool far;                /* nothing but caches and predictors is followed */
+    bool accounted;          /* block is, as far as it ran */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
@@ -63,13 +68,19 @@ struct sys_vcpu {
     bool written;   /* a register was, since the last context synchronization */
     unsigned index;
     /* the current block, while capturing */
-    uint32_t stamp, sequence;
-    uint64_t entered;    /* model clock */
+    uint32_t stamp;
     uint64_t context[2]; /* CONTEXTIDR_EL1 and _EL2 */
     unsigned access_count;
     struct seen seen[MAX_INSNS];
     struct spex_access access[MAX_SEEN];
     struct flight flight[IN_FLIGHT];
+    /* sampled detail: the accesses of the current block near samples, and what became of it */
+    struct detail detail;
+    uint32_t word_count;
+    struct spex_timing_run run;
+    spex_timing_access word[MAX_WORDS];
+    spex_uarch_result result[MAX_WORDS];
+    struct account_insn time[MAX_INSNS];
     /* the last taken branch, for the previous branch target (FEAT_SPE_PBT) */
     const struct insn *branch;
     uint64_t branch_target;
@@ -83,7 +94,9 @@ struct sys_vcpu {
 struct sys {
     const struct machine *machine;
     struct spex_vm_config config;
-    struct spex_uarch *model;
+    struct spex_timing *model; /* NULL: --model none */
+    pthread_mutex_t turn;      /* of several vCPUs at the model */
+    uint64_t latest;           /* time of the one that is ahead */
     struct sys_vcpu *vcpu[SYS_VCPUS];
     unsigned vcpus, zva_bytes, api;
     struct block *blocks[1 << 16];
@@ -125,6 +138,24 @@ void system_land(struct sys_vcpu *v, uint64_t now);
 void system_synchronize(struct sys_vcpu *v, bool exception);
 /* PMBIRQ without a cause, or its end: injected. */
 void system_spurious(struct sys_vcpu *v, bool level);
+
+/* ---- system_model.c ---- */
+
+/* The current block ran so far; then control went to next, or it was cut there. */
+void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t next);
+/* A block is entered: it has details, or not. */
+void system_approach(struct sys_vcpu *v, struct block *block);
+/* An access of the current block, by a word; and the common ones. */
+void system_access(struct sys_vcpu *v, spex_timing_access word);
+void system_load(struct sys_vcpu *v, spex_timing_access word, unsigned size);
+void system_store(struct sys_vcpu *v, spex_timing_access word, unsigned size);
+/* Model time, in cycles. */
+uint64_t system_clock(const struct sys_vcpu *v);
+/* The accesses that were kept of an operation of the current block: what they met. */
+void system_outcome(struct sys_vcpu *v, const struct insn *insn, struct spex_access *part,
+                    unsigned count);
+/* When that operation was dispatched, issued and done. */
+struct account_insn system_time(const struct sys_vcpu *v, const struct insn *insn);
 
 /* ---- system_access.c ---- */
 

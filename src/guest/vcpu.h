@@ -157,7 +157,6 @@ struct user {
     bool full;     /* flow.h; otherwise the guest's threads run the fast model by themselves */
     bool sampled;  /* the same, with details near samples alone: detail.h */
     bool none;     /* no caches, TLBs, prediction */
-    uint64_t pace; /* of sampled detail: what an operation takes, cycles << SPEX_FAR_FRACTION */
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */

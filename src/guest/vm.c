@@ -27,6 +27,7 @@ void spex_vm_config_default(struct spex_vm_config *config)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
     config->unit.choices.not_taken_target = 1; /* as silicon has it */
     spex_uarch_config_preset("neoverse-n1", &config->model, NULL);
+    config->model.sampled = true;
     snprintf(config->features, sizeof config->features, "max");
 }
 
@@ -121,23 +122,6 @@ static enum spex_status set_choice(struct spex_vm_config *config, const char *va
     return SPEX_OK;
 }
 
-/* A guest is run on the fast model: what asks for the other would not get it. */
-static enum spex_status set_model(struct spex_vm_config *config, const char *value,
-                                  struct spex_error *error)
-{
-    for (const char *word = value; word; word = strchr(word, ',')) {
-        word += *word == ',';
-        int length = (int)strcspn(word, ",");
-        if ((length == 4 && !memcmp(word, "full", 4)) ||
-            (length == 7 && !memcmp(word, "sampled", 7)))
-            return error_set(error, SPEX_UNSUPPORTED, 0,
-                             "model '%.*s': a guest runs on the fast model; allowed: fast, none, "
-                             "KEY=VALUE",
-                             length, word);
-    }
-    return spex_uarch_config_set(&config->model, value, error);
-}
-
 enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
                                     const char *value, struct spex_error *error)
 {
@@ -153,7 +137,7 @@ enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *n
         return status;
     }
     if (!strcmp(name, "model"))
-        return set_model(config, value, error);
+        return spex_uarch_config_set(&config->model, value, error);
     if (!strcmp(name, "choice"))
         return set_choice(config, value, error);
     if (!strcmp(name, "inject"))

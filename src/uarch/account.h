@@ -152,7 +152,8 @@ struct timing_cache {
 static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t va)
 {
     uint32_t set = (uint32_t)(va >> UARCH_LINE) & l1->mask;
-    uint64_t differs = l1->tag[set * l1->ways] ^ (va & ~63ull);
+    /* another core may be taking the line away (spex_timing_far_load() and _store()) */
+    uint64_t differs = __atomic_load_n(&l1->tag[set * l1->ways], __ATOMIC_RELAXED) ^ (va & ~63ull);
     return differs <= TIMING_STATE ? (unsigned)differs : 0;
 }
 
@@ -338,6 +339,7 @@ struct spex_timing {
     struct timing_ideal ideal;
     uint64_t generation;
     struct timing_memo memo;
+    bool apart;      /* clocks are */
     uint32_t places; /* of blocks that ended with a taken branch */
     uint32_t core_count;
     struct spex_timing_core *core[TIMING_CORES];

@@ -213,10 +213,10 @@ static uint64_t from_core(struct spex_timing_core *core, struct spex_timing_core
     uint64_t latency = core_latency(core, other, &level), asked = t;
     int32_t i = find(&other->l2, line);
     if (other->l2.tag[i] & 2) { /* exclusive or modified: the owner keeps it for a moment */
-        t = later(t, other->l2.ready[i] + core->c->lease);
+        t = later(t, (core->timing->apart ? t : other->l2.ready[i]) + core->c->lease);
         other->leaving.line = line;
         other->leaving.ready = other->l2.ready[i];
-        other->leaving.gone = t;
+        other->leaving.gone = core->timing->apart ? 0 : t;
     }
     if (level == SPEX_UARCH_REMOTE) {
         t = timing_serve(&core->timing->link, t);

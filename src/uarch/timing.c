@@ -202,6 +202,11 @@ enum spex_status spex_timing_new(const struct spex_uarch_config *config, struct 
     return SPEX_OK;
 }
 
+void spex_timing_apart(struct spex_timing *s)
+{
+    s->apart = true;
+}
+
 void spex_timing_free(struct spex_timing *s)
 {
     if (!s)

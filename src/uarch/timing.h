@@ -24,6 +24,8 @@ struct spex_timing_core;
 enum spex_status spex_timing_new(const struct spex_uarch_config *config,
                                  struct spex_timing **timing);
 void spex_timing_free(struct spex_timing *timing); /* and all its cores */
+/* Clocks of its cores may be far apart: a lease begins when another core asks for the line. */
+void spex_timing_apart(struct spex_timing *timing);
 
 /* index says where the core sits (cluster, socket). Caches are empty, the clock is at 0. */
 enum spex_status spex_timing_core_new(struct spex_timing *timing, unsigned index,

@@ -1,0 +1,34 @@
+#include "uarch/none.h"
+
+#include "account/plain.h"
+
+struct account_insn spex_none_time(const struct spex_uarch_config *c,
+                                   const struct spex_timing_block *block, uint32_t insn,
+                                   uint64_t cycle)
+{
+    struct plain plain;
+    struct account_insn time = {0};
+    plain_init(&plain, c);
+    plain_restart(&plain, cycle);
+    for (uint32_t i = 0; i <= insn; i++) {
+        struct account_op u;
+        account_op(c, plain.latency, &u, &block->ops[i]);
+        const struct plain_access hit = {.took = u.latency};
+        time = plain_run(&plain, &u, &hit);
+    }
+    return time;
+}
+
+/*
+ * Half way between what dispatch allows (blocks overlap perfectly) and when its last instruction
+ * retires (they do not overlap at all).
+ */
+void spex_none_block_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
+                          uint64_t pc, const struct spex_op *ops, size_t count)
+{
+    *block = (struct spex_timing_block){
+        .pc = pc, .next = pc + 4 * count, .count = (uint32_t)count, .ops = ops};
+    uint64_t least = ((uint64_t)count << 16) / c->width;
+    uint64_t most = spex_none_time(c, block, (uint32_t)count - 1, 0).retire << 16;
+    block->mean = most > least ? (least + most) / 2 : least;
+}
