@@ -1,7 +1,7 @@
 """
 Eight of Debian's programs, redis with a client, and the examples against exact cycles: the first
 row, and how far rows with long runs and with short ones are off (docs/time.md has the figures).
-`make check-programs`; `make check` skips it.
+`make check-programs` alone.
 """
 import os
 import shutil
