@@ -154,9 +154,9 @@ static inline void hot_access(struct hot *h, uint64_t word)
 struct user {
     struct spex_uarch *model;
     struct spex_timing *timing;
-    bool full;     /* flow.h; otherwise the guest's threads run the fast model by themselves */
-    bool sampled;  /* the same, with details near samples alone: detail.h */
-    bool none;     /* no caches, TLBs, prediction */
+    bool full;    /* flow.h; otherwise the guest's threads run the fast model by themselves */
+    bool sampled; /* the same, with details near samples alone: detail.h */
+    bool none;    /* no caches, TLBs, prediction */
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */
