@@ -69,11 +69,12 @@ static void set_op(struct collector *k, unsigned op_class, unsigned payload)
 
 #define SET_OP(k, subclass, fields) set_op(k, WIRE_CLASS_##subclass, WIRE_OP_##subclass | (fields))
 
+/* A prefetch writes no vector, so it is not predicated in the sense of D17.6.6. */
 static void op_sve(struct collector *k)
 {
+    bool predicated = flag(k, SPEX_OPF_PRED) && k->op->kind != SPEX_OP_SVE_PREFETCH;
     SET_OP(k, SVE,
-           WIRE_OP_FIELD(SVE, EVL, vector_code(k)) |
-               WIRE_OP_FIELD(SVE, PRED, flag(k, SPEX_OPF_PRED)) |
+           WIRE_OP_FIELD(SVE, EVL, vector_code(k)) | WIRE_OP_FIELD(SVE, PRED, predicated) |
                WIRE_OP_FIELD(SVE, FP, flag(k, SPEX_OPF_FP)));
 }
 

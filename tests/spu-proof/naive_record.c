@@ -387,7 +387,8 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
         /* clang-format on */
     case SPEX_OP_SVE_PREFETCH:
         *type = 0; /* DAT-165: Other */
-        return n->c.sve_prefetch == 1 && v1p1 && f->SVE ? sve : other;
+        /* PRED: an operation that writes to a vector destination register, D18.2.7 */
+        return n->c.sve_prefetch == 1 && v1p1 && f->SVE ? sve & ~4u : other;
     default:
         return other;
     }
