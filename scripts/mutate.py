@@ -50,8 +50,8 @@ EXCLUDED_SUITES = {"system"}
 EXCLUDED = {"races", "cross", "layers", "format", "words", "docs", "install", "abi", "uarch-doc"}
 # They mark nothing and take long: asked only about a mutant that nobody else has noticed.
 LAST_SUITES = {"perfdata", "analysis", "cli"}
-LAST = {"variants", "generate", "verify-cli", "perf-style", "proof-model-1", "proof-model-2",
-        "uarch-share", "a64"}
+LAST = {"variants", "generate", "reading", "verify-cli", "perf-style", "proof-model-1",
+        "proof-model-2", "uarch-share", "a64"}
 LIBRARY = "libmutant.so"
 
 

@@ -149,8 +149,8 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0) |
                (t->cond || t->ase ? NO_PREDICATE : 0) |
                (t->cond || t->ase || t->fp ? NO_ACCESS : 0);
-    case SPEX_SUB_SVE: /* an SVE prefetch may have this type */
-        return KNOWN | NO_BRANCH | (t->fp ? NO_ACCESS : 0);
+    case SPEX_SUB_SVE: /* an SVE prefetch may have this type; it is not predicated (D17.6.6) */
+        return KNOWN | NO_BRANCH | (t->fp || t->pred ? NO_ACCESS : 0);
     case SPEX_SUB_SME:
         return KNOWN | NO_BRANCH | NO_ACCESS;
     /* Types of the time before their own subclass: SVE as SIMD&FP, SME and copies as either. */
@@ -176,7 +176,7 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         bool copies = f->MOPS && f->version < 4, vectors = !known || (f->SME && !f->SPE_SME);
         uint64_t source = t->store ? (f->LS64 || copies ? 0 : NO_SOURCE) /* ST64BV */
                                    : (vectors || copies ? 0 : NEEDS_SOURCE);
-        return memory | source | (vectors ? 0 : access | NO_PREDICATE);
+        return memory | source | (vectors ? 0 : NO_PREDICATE) | (vectors || copies ? 0 : access);
     }
     case SPEX_SUB_LDST_NV2: /* the address may be missing, but memory was read */
         return memory | NO_PREDICATE | TRANSFORMED | load;

@@ -1,81 +1,15 @@
 /* Generated streams conform, mean what they say, use everything, and never change. */
 #include "support/test.h"
 
-#include "record/generator.h"
 #include "base/rng.h"
+#include "record/generated.h"
 #include "record/oracle.h"
-#include "record/reading.h"
 #include "record/verifier.h"
 #include "record/reader.h"
 
-static const char *const feature_lists[] = {
-    "neoverse-n1",
-    "neoverse-v1",
-    "neoverse-n2",
-    "neoverse-v2",
-    "neoverse-v3",
-    "ampereone",
-    "kunpeng-920",
-    "max",
-    "min",
-    "v1p0",
-    "v1p1",
-    "v1p2",
-    "v1p3",
-    "v1p4",
-    "v1p5",
-    "max,no-ts",
-    "max,maxsize=6",
-    "max,countsize=2,align=3",
-    "max,no-lds,no-fds,no-pbt",
-    "max,no-gcs,no-mops,no-nv2,no-rme,no-mte2",
-    "max,no-secure,no-sel2",
-    "max,no-sve,no-sme,no-spe-sme",
-    "v1p4,no-crr,no-gcs,no-spe-sme,no-ev-smcu",
-    "max,no-sel2",
-    "v1p1,no-spe-sme,no-ev-smcu",
-    "max,no-ev-llc,no-ev-remote,no-ev-misaligned,no-ev-l2d",
-    "max,no-fpf,no-eft,altclk=0",
-    "max,maxsize=11,align=11",
-};
 static const char *const layout_names[] = {"compact", "n1", "hisi"};
 
 enum { LISTS = sizeof feature_lists / sizeof feature_lists[0], LAYOUTS = 3 };
-
-struct stream {
-    struct generate_options options;
-    uint8_t *data;
-    size_t size, count;
-    struct spex_record *records;
-};
-
-static void make(struct stream *s, const char *features, unsigned layout, uint64_t seed,
-                 size_t count, unsigned ops)
-{
-    struct spex_error error;
-    struct spex_generator g;
-    memset(s, 0, sizeof *s);
-    if (arch_features_parse(features, &s->options.features, &error))
-        fail_msg("%s: %s", features, error.text);
-    s->options.layout = (enum spex_layout)layout;
-    s->options.align = s->options.features.Align;
-    s->options.seed = seed;
-    s->options.ops = ops;
-    s->count = count;
-    s->data = malloc(count * SPEX_RECORD_MAX);
-    s->records = malloc(count * sizeof *s->records);
-    assert_int_equal(generator_init(&g, &s->options, &error), SPEX_OK);
-    for (size_t i = 0; i < count; i++) {
-        assert_int_equal(g.offset, s->size);
-        s->size += spex_generator_next(&g, s->data + s->size, &s->records[i]);
-    }
-}
-
-static void drop(struct stream *s)
-{
-    free(s->data);
-    free(s->records);
-}
 
 #define EACH_STREAM(features, layout, seed, seeds)                                                 \
     for (unsigned features = 0; features < LISTS; features++)                                      \
@@ -163,60 +97,6 @@ static void test_records_come_back(void **state)
         }
         drop(&s);
     }
-}
-
-/* A feature set at random: a version or preset, some of its features off and others on. */
-static void random_features(struct rng *rng, char *list, size_t size)
-{
-    static const char *const flags[] = {
-#define FLAG(field, name, text) name,
-#include "arch/features.def"
-    };
-    struct arch_features unused;
-    struct spex_error error;
-    do {
-        const char *base = feature_lists[rng_below(rng, 15)];
-        int n = snprintf(list, size, "%s", base);
-        for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-            if (rng_chance(rng, 1, 8))
-                n += snprintf(list + n, size - (size_t)n, ",%s%s", rng_below(rng, 3) ? "no-" : "",
-                              flags[i]);
-        n += snprintf(list + n, size - (size_t)n, ",countsize=%u,maxsize=%u", 2 + rng_below(rng, 2),
-                      6 + rng_below(rng, 6));
-        if (rng_chance(rng, 1, 3))
-            snprintf(list + n, size - (size_t)n, ",altclk=%u", (unsigned[]){0, 1, 15}[n % 3]);
-    } while (arch_features_parse(list, &unused, &error));
-}
-
-/* Two hundred of them: the checker finds nothing, not even a warning, nor does the reading. */
-static void test_random_features(void **state)
-{
-    struct rng rng = {20261118};
-    size_t records = 0;
-    for (unsigned i = 0; i < 200; i++) {
-        char list[1024];
-        struct stream s;
-        struct spex_verifier verifier;
-        struct spex_violation v;
-        random_features(&rng, list, sizeof list);
-        make(&s, list, i % LAYOUTS, i, 400, 0);
-        verifier_init(&verifier, &s.options.features);
-        spex_verifier_feed(&verifier, s.data, s.size, 0, true);
-        if (spex_verifier_next(&verifier, &v) == SPEX_OK)
-            fail_msg("%s: record %u: %s: %s", list, (unsigned)v.record, v.rule->id, v.what);
-        struct oracle oracle = oracle_start(s.data, s.size, 0);
-        struct spex_record record;
-        struct spex_damage damage;
-        for (; oracle_next(&oracle, &record, &damage) == SPEX_OK; records++) {
-            const char *broken = reading_broken(&s.options.features, &record);
-            if (broken)
-                fail_msg("%s: record at %llu, class %u, payload 0x%02x, events 0x%llx: %s", list,
-                         (unsigned long long)record.offset, record.op_class, record.op_payload,
-                         (unsigned long long)record.events, broken);
-        }
-        drop(&s);
-    }
-    assert_int_equal(records, 200 * 400);
 }
 
 /* FNV-1a */
@@ -583,7 +463,7 @@ static void test_little_room(void **state)
 }
 
 TEST_MAIN(TEST(test_little_room), TEST(test_generated_streams_conform),
-          TEST(test_records_come_back), TEST(test_random_features), TEST(test_golden),
-          TEST(test_everything_is_used), TEST(test_versions_use_what_they_have), TEST(test_ops),
-          TEST(test_bad_options), TEST(test_options_in_words), TEST(test_damage_truth_is_true),
+          TEST(test_records_come_back), TEST(test_golden), TEST(test_everything_is_used),
+          TEST(test_versions_use_what_they_have), TEST(test_ops), TEST(test_bad_options),
+          TEST(test_options_in_words), TEST(test_damage_truth_is_true),
           TEST(test_reader_finds_what_is_intact))

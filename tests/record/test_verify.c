@@ -195,7 +195,7 @@ static const struct {
     {"", "max", EXE VAD "9a 0000 49 07 42 02 " TS EXE VAD "9a 0000 49 07 43 00 42 02 " TS},
     {"", "max", EXE VAD "9a 0000 49 11 43 00 42 02 " TS},            /* ST64BV */
     {"", "max", EXE VAD "b3 " NS "9a 0000 48 00 43 00 52 3e0f " TS}, /* prefetch */
-    {"", "max", EXE VAD "48 0c 62 16000200 " TS},                    /* SVE prefetch */
+    {"", "max", EXE VAD "48 08 62 16000200 " TS},                    /* SVE prefetch */
     {"", "max", EXE "48 00 62 02000600 " TS},                        /* SVE prefetch as Other */
     {"", "max", "b2 ffffffffffffffff 49 00 " MIN},                   /* tag byte */
     {"", "max", VAD "b3 00004000000000cf 49 00 " MIN VAD "b3 000040000000008f 49 00 " MIN},
@@ -233,6 +233,12 @@ static void test_copy_before_its_subclass(void **state)
     assert_int_equal(run("v1p0,no-mops,no-ls64", data, size, &v), 1); /* SME: the source only */
     assert_int_equal(run("v1p0,no-mops,no-ls64,no-sme,no-spe-sme", data, size, &v), 2);
     assert_int_equal(run("v1p0,no-mops,no-sme,no-spe-sme", data, size, &v), 1); /* ST64BV */
+    size = violation_bytes(EXE "49 11 42 02 " TS, data, &mark); /* or like one of unspecified */
+    assert_int_equal(run("v1p2", data, size, &v), 0);
+    assert_int_equal(run("v1p2,no-mops", data, size, &v), 1);
+    assert_int_equal(run("v1p3", data, size, &v), 1);
+    size = violation_bytes(EXE "49 11 62 02000200 " TS, data, &mark); /* without a predicate */
+    assert_int_equal(run("v1p2", data, size, &v), 1);
 }
 
 /* Every way to give a stream in two pieces, with the rest again, finds the same. */
