@@ -15,6 +15,7 @@ struct whatif_options {
     struct run_options run;
     struct profile_options profile;
     struct cli_list ideal;
+    bool findings;
     uint64_t jobs;
 };
 
@@ -248,13 +249,43 @@ static int make_functions(const struct whatif_options *o, const struct whatif_pl
 
 /* ---- the command ---- */
 
-static void print(struct profile *p, const struct table *runs, const struct table *functions)
+static void begin_json(struct profile *p, struct json *to)
+{
+    *to = json_to(&p->out);
+    json_object_lines(to);
+    JSON_MEMBER(to, "schema", string, "spex.whatif.1");
+}
+
+/* runs NULL: the program was not run. */
+static void print_findings(struct profile *p, struct whatif_findings *findings,
+                           const struct table *runs, uint64_t clock)
+{
+    struct json to;
+    whatif_sort_findings(findings);
+    if (profile_table(p).format != TABLE_AS_JSON) {
+        whatif_print_findings(p, findings, runs != NULL, clock);
+        return;
+    }
+    begin_json(p, &to);
+    if (runs) {
+        json_name(&to, "rows");
+        table_json(runs, &to);
+    }
+    whatif_json_findings(&to, findings, runs != NULL);
+    json_end(&to);
+}
+
+static void print(struct profile *p, const struct table *runs, const struct table *functions,
+                  struct whatif_findings *findings, uint64_t clock)
 {
     struct table_options how = profile_table(p);
+    if (findings) {
+        print_findings(p, findings, runs, clock);
+        return;
+    }
     if (how.format == TABLE_AS_JSON) {
-        struct json to = json_to(&p->out);
-        json_object_lines(&to);
-        JSON_MEMBER(&to, "schema", string, "spex.whatif.1");
+        struct json to;
+        begin_json(p, &to);
         json_name(&to, "rows");
         table_json(runs, &to);
         json_name(&to, "functions");
@@ -290,11 +321,39 @@ static size_t split(char **argv, char ***programs)
     return count;
 }
 
-static int compare(const struct whatif_options *o, const struct whatif_plan *plan, char ***programs,
+/* Runs all, in place; of findings also what they would save. */
+static int run_all(const struct whatif_options *o, struct whatif_plan *plan, char ***programs,
+                   size_t count, const char *place, struct batch_run *runs,
+                   struct whatif_findings *findings)
+{
+    unsigned jobs = cli_threads(o->jobs);
+    struct run_options options = o->run;
+    if (!o->findings && !plan->variants[plan->count - 1].ideal)
+        return whatif_run(&options, plan, programs, count, jobs, place, runs);
+    options.deterministic = true;
+    int status = whatif_begin(&options, plan, programs, count, jobs, place, runs);
+    if (!status && o->findings)
+        status = whatif_find(&o->profile, runs[0].data, findings);
+    size_t first = plan->count, v = first;
+    for (size_t i = 0; i < findings->count && !status; i++)
+        if (findings->items[i].ideal)
+            status = whatif_add_ideal(plan, findings->items[i].ideal);
+    if (!status)
+        status = whatif_go_on(&options, &o->profile, plan, programs, count, jobs, place, runs);
+    for (size_t i = 0; i < findings->count && !status; i++) {
+        struct whatif_finding *f = &findings->items[i];
+        f->saves =
+            f->ideal ? 1 - (double)runs[v++].totals.clock / (double)runs[0].totals.clock : f->share;
+    }
+    return status;
+}
+
+static int compare(const struct whatif_options *o, struct whatif_plan *plan, char ***programs,
                    size_t count, const char *directory)
 {
-    struct batch_run *runs = memory_get(plan->count * count, sizeof *runs);
+    struct batch_run *runs = memory_get(WHATIF_VARIANTS * count, sizeof *runs);
     struct table *functions = NULL, *table = NULL;
+    struct whatif_findings findings = {0};
     struct profile printing;
     int status = profile_printing(&printing, &o->profile), error;
     if (status) {
@@ -302,14 +361,13 @@ static int compare(const struct whatif_options *o, const struct whatif_plan *pla
         return status;
     }
     printing.options = &o->profile;
-    status = whatif_run(&o->run, &o->profile, plan, programs, count, cli_threads(o->jobs),
-                        directory, runs);
+    status = run_all(o, plan, programs, count, directory, runs, &findings);
     if (!status) {
         table = make_runs(plan, programs, count, runs);
         status = make_functions(o, plan, programs, count, runs, printing.limit, &functions);
     }
     if (!status)
-        print(&printing, table, functions);
+        print(&printing, table, functions, o->findings ? &findings : NULL, runs[0].totals.clock);
     if ((error = out_fini(&printing.out)) && !status) {
         cli_error("cannot write: %s", strerror(error));
         status = CLI_DATA;
@@ -318,7 +376,30 @@ static int compare(const struct whatif_options *o, const struct whatif_plan *pla
         table_free(table);
     if (functions)
         table_free(functions);
+    whatif_free_findings(&findings);
     free(runs);
+    return status;
+}
+
+/* Of a profile whose program is not run. */
+static int price_file(const struct whatif_options *o)
+{
+    struct whatif_findings findings = {0};
+    struct profile printing;
+    int status = whatif_find(&o->profile, NULL, &findings), error;
+    if (!status)
+        status = profile_printing(&printing, &o->profile);
+    if (status)
+        return status;
+    printing.options = &o->profile;
+    for (size_t i = 0; i < findings.count; i++)
+        findings.items[i].saves = findings.items[i].share;
+    print_findings(&printing, &findings, NULL, 0);
+    if ((error = out_fini(&printing.out))) {
+        cli_error("cannot write: %s", strerror(error));
+        status = CLI_DATA;
+    }
+    whatif_free_findings(&findings);
     return status;
 }
 
@@ -327,19 +408,25 @@ static int run_whatif(void *options, int argc, char **argv)
     struct whatif_options *o = options;
     struct whatif_plan plan;
     char directory[BATCH_PATH];
+    if (!argc && o->findings && o->profile.inputs.count)
+        return price_file(o);
     if (!argc)
         return cli_usage("no program; spex whatif [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    if (o->profile.inputs.count)
+        return cli_usage("-i FILE is for --findings without a program");
     char ***programs = memory_get((size_t)argc + 1, sizeof *programs);
     size_t count = split(argv, programs);
     int status = CLI_OK;
     for (size_t i = 0; i < count; i++)
         if (!*programs[i] && !status)
             status = cli_usage("a program is missing before or after ::");
+    if (!status && o->findings && (count > 1 || o->ideal.count))
+        status = cli_usage("--findings takes one program, and no --ideal");
     if (status) {
         free(programs);
         return status;
     }
-    status = whatif_plan(o->run.cpu, &o->run.model, &o->ideal, &plan);
+    status = whatif_plan(o->run.cpu, &o->run.model, &o->ideal, o->findings, &plan);
     if (!status) {
         run_temporary(directory, sizeof directory - 16);
         strcat(directory, ".whatif-XXXXXX");
@@ -370,6 +457,11 @@ static const struct cli_option whatif_options[] = {
      "make something ideal, and say what the run gains: loads=, branch=, divide=, time= of code "
      "(FUNCTION, FILE:LINE, 0xADDRESS, all), share=, pages= of data (OBJECT, 0xADDRESS, heap, all)",
      NULL, NULL},
+    {"findings", 0, CLI_FLAG, offsetof(struct whatif_options, findings), NULL,
+     "what each finding of a first run would save at most: run again with that ideal", NULL, NULL},
+    {"input", 'i', CLI_LIST, PROFILE_AT(struct whatif_options, inputs), "FILE",
+     "with --findings, without a program: a bound from the time in this perf.data file", NULL,
+     NULL},
     {"count", 'c', CLI_NUMBER, RUN_AT(period), "PERIOD",
      "sampling interval in operations, for the functions", "1024", NULL},
     {"event", 'e', CLI_STRING, RUN_AT(event), "EVENT", "SPE event, as for spex record",

@@ -80,25 +80,25 @@ static int add_variant(struct whatif_plan *plan, const char *cpu, const struct c
     return CLI_OK;
 }
 
-/* The first variant with something made ideal. */
-static int add_ideal(struct whatif_plan *plan, const char *cpu, const struct cli_list *fixed,
-                     const char *spec)
+int whatif_add_ideal(struct whatif_plan *plan, const char *spec)
 {
     int status = ideal_check(spec);
-    if (!status)
-        status = add_variant(plan, cpu, fixed, NULL, 0, SIZE_MAX, 0);
+    if (!status && plan->count == WHATIF_VARIANTS)
+        status = cli_usage("more than %d variants", WHATIF_VARIANTS);
     if (status)
         return status;
-    struct whatif_variant *v = &plan->variants[plan->count - 1];
+    struct whatif_variant *v = &plan->variants[plan->count++];
+    *v = (struct whatif_variant){.cpu = plan->variants[0].cpu, .ideal = spec};
     snprintf(v->name, sizeof v->name, "%s", spec);
-    v->ideal = spec;
+    for (size_t i = 0; i < plan->variants[0].model.count; i++)
+        add_word(&v->model, plan->variants[0].model.items[i]);
     if (ideal_large_pages(spec))
         add_word(&v->model, "page.size=2M");
     return CLI_OK;
 }
 
 int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli_list *ideals,
-                struct whatif_plan *plan)
+                bool findings, struct whatif_plan *plan)
 {
     struct choice choices[WHATIF_VARIANTS] = {0};
     struct cli_list fixed = {0};
@@ -123,18 +123,19 @@ int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli
         n++;
     }
     int status = add_variant(plan, cpu[0], &fixed, choices, n, SIZE_MAX, 0);
-    if (!status && ideals->count && (cpu_count > 1 || n))
-        status = cli_usage("--ideal is compared with one CPU and one model: leave other CPUs and "
-                           "values out");
+    if (!status && (ideals->count || findings) && (cpu_count > 1 || n))
+        status = cli_usage("%s is compared with one CPU and one model: leave other CPUs and values "
+                           "out",
+                           findings ? "--findings" : "--ideal");
     for (size_t i = 0; !status && i < ideals->count; i++)
-        status = add_ideal(plan, cpu[0], &fixed, ideals->items[i]);
+        status = whatif_add_ideal(plan, ideals->items[i]);
     for (size_t i = 1; !status && i < cpu_count; i++)
         status = add_variant(plan, cpu[i], &fixed, choices, n, SIZE_MAX, 0);
     for (size_t i = 0; !status && i < n; i++)
         for (size_t k = 1; !status && k < choices[i].count; k++)
             status = add_variant(plan, cpu[0], &fixed, choices, n, i, k);
     free(fixed.items);
-    if (!status && plan->count < 2)
+    if (!status && plan->count < 2 && !findings)
         status = cli_usage("nothing to compare: give several CPUs (--cpu A,B) or several values "
                            "of something (--model page.size=4K:2M), or say what is to be ideal "
                            "(--ideal loads=FUNCTION)");
@@ -173,28 +174,50 @@ static int find_ideal(const struct profile_options *reading, const struct whatif
     return status;
 }
 
-int whatif_run(const struct run_options *options, const struct profile_options *reading,
-               const struct whatif_plan *plan, char ***programs, size_t program_count,
-               unsigned at_a_time, const char *place, struct batch_run *runs)
+static void fill_runs(const struct run_options *options, const struct whatif_plan *plan,
+                      char ***programs, size_t all, struct batch_run *runs)
 {
-    size_t all = plan->count * program_count;
-    bool ideal = plan->variants[plan->count - 1].ideal;
-    int status = CLI_OK;
     for (size_t i = 0; i < all; i++) {
         const struct whatif_variant *variant = &plan->variants[i % plan->count];
+        if (runs[i].done)
+            continue;
         runs[i] = (struct batch_run){
             .options = *options, .argv = programs[i / plan->count], .show = i % plan->count == 0};
         runs[i].options.cpu = variant->cpu;
         runs[i].options.model = variant->model;
-        runs[i].options.deterministic = ideal;
-        runs[i].done = ideal && i % plan->count; /* not yet */
     }
-    if (!ideal)
-        return batch_do(runs, all, at_a_time, place, "variants");
-    status = batch_do(runs, all, at_a_time, place, "programs");
-    for (size_t i = 0; i < all && !status; i += plan->count)
-        status = find_ideal(reading, plan, &runs[i]);
+}
+
+int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
+               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs)
+{
+    size_t all = plan->count * program_count;
+    fill_runs(options, plan, programs, all, runs);
+    return batch_do(runs, all, at_a_time, place, "variants");
+}
+
+int whatif_begin(const struct run_options *options, const struct whatif_plan *plan,
+                 char ***programs, size_t program_count, unsigned at_a_time, const char *place,
+                 struct batch_run *runs)
+{
+    size_t all = plan->count * program_count;
+    fill_runs(options, plan, programs, all, runs);
+    for (size_t i = 0; i < all; i++)
+        runs[i].done = i % plan->count; /* not yet */
+    int status = batch_do(runs, all, at_a_time, place, "programs");
     for (size_t i = 0; i < all; i++)
         runs[i].done = i % plan->count == 0;
+    return status;
+}
+
+int whatif_go_on(const struct run_options *options, const struct profile_options *reading,
+                 const struct whatif_plan *plan, char ***programs, size_t program_count,
+                 unsigned at_a_time, const char *place, struct batch_run *runs)
+{
+    size_t all = plan->count * program_count;
+    int status = CLI_OK;
+    fill_runs(options, plan, programs, all, runs);
+    for (size_t i = 0; i < all && !status; i += plan->count)
+        status = find_ideal(reading, plan, &runs[i]);
     return status ? status : batch_do(runs, all, at_a_time, place, "variants");
 }

@@ -23,20 +23,55 @@ struct whatif_plan {
 };
 
 /*
- * cpus: A,B,...; words: KEY=V1:V2:... or other words of --model; ideals: of --ideal. CLI_OK or the
- * exit code.
+ * cpus: A,B,...; words: KEY=V1:V2:... or other words of --model; ideals: of --ideal; findings:
+ * more of these come later. CLI_OK or the exit code.
  */
 int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli_list *ideals,
-                struct whatif_plan *plan);
+                bool findings, struct whatif_plan *plan);
+/* The first variant with this made ideal, a word of --ideal, which the plan refers to. */
+int whatif_add_ideal(struct whatif_plan *plan, const char *spec);
 void whatif_plan_free(struct whatif_plan *plan);
 
 /*
- * Runs each program with each variant, several at a time; runs[program * plan->count + variant].
- * What is ideal is looked up in the profile of the first variant, which then runs before the
- * others. Files are made in place. The first variant's output is shown. CLI_OK or the exit code.
+ * Runs each program with each variant, several at a time; runs[program * plan->count + variant],
+ * all zero at first. Files are made in place. The first variant's output is shown. CLI_OK or the
+ * exit code.
  */
-int whatif_run(const struct run_options *options, const struct profile_options *reading,
-               const struct whatif_plan *plan, char ***programs, size_t program_count,
-               unsigned at_a_time, const char *place, struct batch_run *runs);
+int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
+               size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs);
+/*
+ * The same where the others make something ideal: the first variant; then the others, for which
+ * that is looked up in its profile. Of one program variants may be added in between.
+ */
+int whatif_begin(const struct run_options *options, const struct whatif_plan *plan,
+                 char ***programs, size_t program_count, unsigned at_a_time, const char *place,
+                 struct batch_run *runs);
+int whatif_go_on(const struct run_options *options, const struct profile_options *reading,
+                 const struct whatif_plan *plan, char ***programs, size_t program_count,
+                 unsigned at_a_time, const char *place, struct batch_run *runs);
+
+/* ---- --findings (whatif_findings.c) ---- */
+
+/* What was found in a profile, and what is to be ideal to see what it costs. */
+struct whatif_finding {
+    char *ideal; /* a word of --ideal; NULL: there is none for it */
+    char *title, *text, *advice;
+    double share; /* of the time */
+    double saves; /* of the run's time, at most; by the caller */
+};
+struct whatif_findings {
+    struct whatif_finding *items;
+    size_t count, capacity;
+};
+/* CLI_OK or the exit code. file: a profile, NULL for those of the options. */
+int whatif_find(const struct profile_options *reading, const char *file,
+                struct whatif_findings *findings);
+/* By what they save. */
+void whatif_sort_findings(struct whatif_findings *findings);
+/* exact: by running the program again. */
+void whatif_print_findings(struct profile *profile, const struct whatif_findings *findings,
+                           bool exact, uint64_t clock);
+void whatif_json_findings(struct json *json, const struct whatif_findings *findings, bool exact);
+void whatif_free_findings(struct whatif_findings *findings);
 
 #endif

@@ -62,6 +62,30 @@ code, rows, err = whatif("--ideal", "share=counters", "--ideal", f"share=0x{addr
 check("a line by its address", not code and
       abs(rows[1]["time_ns"] / rows[2]["time_ns"] - 1) < 0.01, rows or err)
 
+# ---- of what was found ----
+code, out, err = spex("whatif", "--findings", "--", program, "5")
+text = out.decode()
+equal("--findings ends well", (code, err), (0, ""))
+check("the largest first, with its word of --ideal",
+      re.search(r"1[.] pages that are small: 7[12][.]\d% at most [(][\d.]+ ms[)]", text) and
+      "   ideal: pages=all\n" in text, text)
+code, out, err = spex("whatif", "--findings", "--format", "json", "--", program, "4")
+text = out.decode()
+found = json.loads(text[text.index("{"):])["findings"]
+check("by the line that threads share, and what the run gains without that",
+      any(f["ideal"].startswith("share=0x") and abs(f["saves"] - 0.916) < 0.01 and
+          f["by"] == "model" for f in found), found)
+equal("in order", [f["saves"] for f in found], sorted((f["saves"] for f in found), reverse=True))
+data = os.path.join(WORK, "perf.data")
+spex("record", "-c", "256", "-o", data, "--", program, "2")
+code, out, err = spex("whatif", "--findings", "-i", data)
+check("of a file its share of the time, and that it is no more than that",
+      not code and b"was not run again" in out and b"at most, its share" not in out and
+      re.search(rb"1. the branch at count_if [(]planted.c:\d+[)]: [3-9]\d[.]\d% at most", out),
+      out + err.encode())
+code, out, err = spex("whatif", "--findings", "--", program, "3", "::", program, "4")
+check("one program", code == 2 and "one program" in err, err)
+
 # ---- what is wrong, and where ----
 for spec, told in (
         ("load=walk", "'load=' is none of loads=, branch="), ("walk", "'walk' is none of loads="),
