@@ -53,10 +53,10 @@ struct flight {
 
 struct sys_vcpu {
     _Alignas(64) struct spex_timing_core *core; /* NULL without a model */
-    struct block *block;     /* the one that is being executed, or NULL */
-    uint64_t clock;          /* far from samples; cycles << SPEX_FAR_FRACTION */
-    bool far;                /* nothing but caches and predictors is followed */
-    bool accounted;          /* block is, as far as it ran */
+    struct block *block;                        /* the one that is being executed, or NULL */
+    uint64_t clock;                             /* far from samples; cycles << SPEX_FAR_FRACTION */
+    bool far;                                   /* nothing but caches and predictors is followed */
+    bool accounted;                             /* block is, as far as it ran */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
