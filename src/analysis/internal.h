@@ -26,7 +26,7 @@ struct changes {
     struct change *items;
     size_t count, capacity;
 };
-/* An event at t is visible to times after t, so a state holds for from <= time <= until. */
+/* An event at t is visible from t on, as in perf; so a state holds for from <= time <= until. */
 struct span {
     uint64_t from, until;
 };
@@ -199,10 +199,24 @@ unsigned analysis_together(struct spex_analysis *analysis, bool on);
 /* Threads cannot count apart what one would: a sink says so, and one thread does it. */
 void analysis_inexact(struct spex_analysis *analysis);
 
+/*
+ * How threads work on samples in order of time apart: each slice of a pass is an item of this size,
+ * zeroed at first, that work is called with for its samples, a run at a time; slices are put in
+ * order, after which an item is used again. Before put, one thread has it.
+ */
+struct sink_slices {
+    size_t size;
+    void (*work)(void *context, void *item, unsigned thread, const struct spex_sample *samples,
+                 size_t count);
+    void (*put)(void *context, void *item);
+    void (*fini)(void *item); /* frees what it holds; may be NULL */
+};
+
 struct analysis_sink {
     spex_sample_sink *call;
     void *context;
     const struct sink_shards *shards; /* NULL: it needs all samples in order */
+    const struct sink_slices *slices; /* used where it is the only sink; NULL: by call */
 };
 /* Sinks of both passes of spex_sharing. */
 struct analysis_sink sharing_finds(struct spex_sharing *sharing);

@@ -63,7 +63,7 @@ void lane_count_modules(struct lane *lane)
 
 enum { APART = 128 }; /* bytes: no two threads write to the same line of a cache */
 
-struct run_thread {
+struct lanes_thread {
     _Alignas(APART) struct lane *lane; /* of the first thread that of the file */
     struct lane own;
     struct piece piece;
@@ -71,10 +71,8 @@ struct run_thread {
 };
 
 struct run {
-    struct spex_analysis *analysis;
-    struct run_thread *threads;
-    size_t *order; /* queues, the longest first */
-    enum spex_status *status;
+    struct lanes lanes;
+    enum spex_status *status; /* of each queue */
 };
 
 static void add_threads(struct table *to, struct table *from)
@@ -102,7 +100,7 @@ static void add_intervals(struct clock_intervals *to, const struct clock_interva
         to->ns[i] += from->ns[i];
 }
 
-static void read_queue(struct run_thread *thread, struct queue *q)
+static void read_queue(struct lanes_thread *thread, struct queue *q)
 {
     struct lane *lane = thread->lane;
     struct piece *p = &thread->piece;
@@ -120,11 +118,11 @@ static void read_queue(struct run_thread *thread, struct queue *q)
 static void run_queue(void *user, size_t job, unsigned thread)
 {
     struct run *run = user;
-    struct spex_analysis *a = run->analysis;
-    struct queue *q = &a->queues[run->order[job]];
+    struct spex_analysis *a = run->lanes.analysis;
+    struct queue *q = &a->queues[run->lanes.order[job]];
     if (a->stopped || !queue_open(a, q, &run->status[q->index]))
         return;
-    if (!memory_guarded(read_queue(&run->threads[thread], q)))
+    if (!memory_guarded(read_queue(&run->lanes.threads[thread], q)))
         analysis_no_memory(analysis_first(a));
     queue_close(q);
     q->reader = NULL; /* the lane's */
@@ -138,50 +136,51 @@ static int by_length(const void *x, const void *y, void *context)
     return m != n ? (m > n ? -1 : 1) : i < j ? -1 : i > j;
 }
 
-static void start_thread(struct run *run, struct shards *shards, unsigned n)
+static void start_lane(struct lanes *lanes, unsigned n, uint32_t *versions)
 {
-    struct spex_analysis *a = run->analysis;
-    struct run_thread *t = &run->threads[n];
+    struct spex_analysis *a = lanes->analysis;
+    struct lanes_thread *t = &lanes->threads[n];
     t->lane = n ? &t->own : &a->lane;
-    piece_init(&t->piece);
-    if (n) {
-        lane_init(t->lane, a, &shards->shards[n].versions);
-        t->lane->totals.first_time = UINT64_MAX;
-        for (size_t f = 0; f < a->options.filter_count; f++)
-            filter_copy(a->lane.filters[f], &t->lane->filters[f]);
-        if (a->lane.intervals) {
-            uint64_t *ns = memory_get(a->lane.intervals->count + 1, sizeof *ns);
-            t->intervals = *a->lane.intervals;
-            t->intervals.ns = ns;
-            t->lane->intervals = &t->intervals;
-        }
+    if (!n)
+        return;
+    lane_init(t->lane, a, versions);
+    t->lane->totals.first_time = UINT64_MAX;
+    for (size_t f = 0; f < a->options.filter_count; f++)
+        filter_copy(a->lane.filters[f], &t->lane->filters[f]);
+    if (a->lane.intervals) {
+        uint64_t *ns = memory_get(a->lane.intervals->count + 1, sizeof *ns);
+        t->intervals = *a->lane.intervals;
+        t->intervals.ns = ns;
+        t->lane->intervals = &t->intervals;
     }
-    t->lane->sinks = shards->shards[n].sinks;
-    t->lane->sink_count = shards->sink_count;
-    t->lane->sample_most = PIECE + 1; /* a piece is never flushed from within */
 }
 
-static void start(struct run *run, struct shards *shards)
+void lanes_start(struct lanes *lanes, struct spex_analysis *a, unsigned count,
+                 struct shards *shards)
 {
-    struct spex_analysis *a = run->analysis;
-    run->threads = memory_aligned(APART, shards->count * sizeof *run->threads);
-    memset(run->threads, 0, shards->count * sizeof *run->threads);
-    run->order = memory_get(a->queue_count + 1, sizeof *run->order);
-    run->status = memory_get(a->queue_count + 1, sizeof *run->status);
+    lanes->analysis = a;
+    lanes->threads = memory_aligned(APART, count * sizeof *lanes->threads);
+    memset(lanes->threads, 0, count * sizeof *lanes->threads);
+    lanes->count = count;
+    lanes->order = memory_get(a->queue_count + 1, sizeof *lanes->order);
     for (size_t i = 0; i < a->queue_count; i++)
-        run->order[i] = i;
+        lanes->order[i] = i;
     if (a->file)
-        qsort_r(run->order, a->queue_count, sizeof *run->order, by_length, a);
-    for (unsigned n = 0; n < shards->count; n++)
-        start_thread(run, shards, n);
+        qsort_r(lanes->order, a->queue_count, sizeof *lanes->order, by_length, a);
+    for (unsigned n = 0; n < count; n++)
+        start_lane(lanes, n, shards ? &shards->shards[n].versions : a->lane.versions);
 }
 
-/* What the other threads counted goes to the first. */
-static void add_up(struct run *run, unsigned threads)
+struct lane *lanes_get(const struct lanes *lanes, unsigned n)
 {
-    struct lane *first = &run->analysis->lane;
-    for (unsigned n = 1; n < threads; n++) {
-        struct run_thread *t = &run->threads[n];
+    return lanes->threads[n].lane;
+}
+
+void lanes_add_up(struct lanes *lanes)
+{
+    struct lane *first = &lanes->analysis->lane;
+    for (unsigned n = 1; n < lanes->count; n++) {
+        struct lanes_thread *t = &lanes->threads[n];
         totals_add(&first->totals, &t->lane->totals);
         add_threads(&first->threads, &t->lane->threads);
         lane_count_modules(t->lane);
@@ -190,22 +189,34 @@ static void add_up(struct run *run, unsigned threads)
     }
 }
 
-static void end(struct run *run, unsigned threads)
+void lanes_end(struct lanes *lanes)
 {
-    for (unsigned n = 0; run->threads && n < threads; n++) {
-        piece_fini(&run->threads[n].piece);
-        free(run->threads[n].intervals.ns);
-        lane_fini(&run->threads[n].own);
+    for (unsigned n = 0; n < lanes->count; n++) {
+        piece_fini(&lanes->threads[n].piece);
+        free(lanes->threads[n].intervals.ns);
+        lane_fini(&lanes->threads[n].own);
     }
-    free(run->threads);
-    free(run->order);
-    free(run->status);
+    free(lanes->threads);
+    free(lanes->order);
+}
+
+static void start(struct run *run, struct spex_analysis *a, struct shards *shards)
+{
+    run->status = memory_get(a->queue_count + 1, sizeof *run->status);
+    lanes_start(&run->lanes, a, shards->count, shards);
+    for (unsigned n = 0; n < shards->count; n++) {
+        struct lanes_thread *t = &run->lanes.threads[n];
+        piece_init(&t->piece, PIECE);
+        t->lane->sinks = shards->shards[n].sinks;
+        t->lane->sink_count = shards->sink_count;
+        t->lane->sample_most = PIECE + 1; /* a piece is never flushed from within */
+    }
 }
 
 /* Of the first queue that could not be opened. */
 static enum spex_status status_of(const struct run *run)
 {
-    for (size_t i = 0; run->status && i < run->analysis->queue_count; i++)
+    for (size_t i = 0; run->status && i < run->lanes.analysis->queue_count; i++)
         if (run->status[i])
             return run->status[i];
     return SPEX_OK;
@@ -213,18 +224,19 @@ static enum spex_status status_of(const struct run *run)
 
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
 {
-    struct run run = {.analysis = a};
+    struct run run = {.lanes.analysis = a};
     const struct jobs jobs = {&run, a->queue_count, run_queue};
-    bool done = memory_guarded(start(&run, shards));
+    bool done = memory_guarded(start(&run, a, shards));
     if (done) {
         analysis_first(a)->parallel = true;
         jobs_run(&jobs, shards->count);
         analysis_first(a)->parallel = false;
-        done = memory_guarded(add_up(&run, shards->count));
+        done = memory_guarded(lanes_add_up(&run.lanes));
     }
     if (!done)
         analysis_no_memory(analysis_first(a));
     const enum spex_status status = status_of(&run);
-    end(&run, shards->count);
+    lanes_end(&run.lanes);
+    free(run.status);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The queues of a file, one after the other or merged by time. */
+/* A pass over the queues of a file; one after the other by one thread, or in stages. */
 #include "pass.h"
 
 #include "base/error.h"
@@ -8,42 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record without a timestamp comes right after the one before it. */
-static inline void queue_time(struct queue *q)
+void piece_init(struct piece *p, size_t records)
 {
-    const struct spex_record *r = &q->records[q->at];
-    if (r->present & SPEX_HAS_TIMESTAMP)
-        q->time = r->timestamp;
-}
-
-/* Earliest first; of equal times the first queue of the file. */
-static bool earlier(const struct queue *x, const struct queue *y)
-{
-    return x->time != y->time ? x->time < y->time : x->index < y->index;
-}
-
-static void sift_down(struct queue **heap, size_t count, size_t at)
-{
-    for (;;) {
-        size_t least = at;
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
-            if (earlier(heap[child], heap[least]))
-                least = child;
-        if (least == at)
-            return;
-        struct queue *swap = heap[at];
-        heap[at] = heap[least];
-        heap[least] = swap;
-        at = least;
-    }
-}
-
-void piece_init(struct piece *p)
-{
-    p->records = memory_get(PIECE, sizeof *p->records);
-    p->spent = memory_get(PIECE, sizeof *p->spent);
-    p->batches = memory_get(PIECE, sizeof *p->batches);
-    p->samples = memory_get(PIECE, sizeof *p->samples);
+    p->records = memory_get(records, sizeof *p->records);
+    p->spent = memory_get(records, sizeof *p->spent);
+    p->batches = memory_get(records, sizeof *p->batches);
+    p->samples = memory_get(records, sizeof *p->samples);
 }
 
 void piece_fini(struct piece *p)
@@ -58,73 +28,7 @@ void piece_fini(struct piece *p)
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
     while (a->piece_count < count)
-        piece_init(&a->pieces[a->piece_count++]);
-}
-
-static bool refill_shared(struct lane *lane, struct queue *q)
-{
-    bool more = queue_refill(lane, q);
-    queue_share(lane, q, q->records, q->count, q->cut, q->spent);
-    return more;
-}
-
-/* Hands out runs of the earliest queue, each as long as it stays the earliest. */
-static enum spex_status run_ordered(struct spex_analysis *a)
-{
-    struct queue **heap = a->heap;
-    struct lane *lane = &a->lane;
-    size_t live = 0;
-    enum spex_status status = SPEX_OK;
-    need_pieces(a, 1);
-    lane->samples = a->pieces[0].samples;
-    lane->sample_most = BATCH;
-    for (size_t i = 0; i < a->queue_count; i++) {
-        struct queue *q = &a->queues[i];
-        if (!queue_open(a, q, &status))
-            break;
-        q->sources = lane_sources(lane, q->model);
-        q->records = a->records + i * a->batch;
-        q->spent = a->spent + i * a->batch;
-        q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
-        q->allocs = a->alloc_numbers ? a->alloc_numbers + i * a->batch : NULL;
-        if (refill_shared(lane, q)) {
-            queue_time(q);
-            heap[live++] = q;
-        } else {
-            queue_close(q);
-        }
-    }
-    if (status)
-        live = 0;
-    for (size_t i = live; i-- > 0;)
-        sift_down(heap, live, i);
-    while (live) {
-        struct queue *q = heap[0];
-        uint64_t limit = UINT64_MAX;
-        for (size_t child = 1; child <= 2 && child < live; child++)
-            limit = heap[child]->time < limit ? heap[child]->time : limit;
-        size_t from = q->at;
-        bool more = true;
-        do {
-            if (++q->at == q->count) {
-                join_records(lane, q, q->records + from, q->spent + from, q->count - from);
-                join_flush(lane); /* the samples point at the records */
-                more = refill_shared(lane, q);
-                from = 0;
-            }
-            if (more)
-                queue_time(q);
-        } while (more && q->time <= limit);
-        if (more) {
-            join_records(lane, q, q->records + from, q->spent + from, q->at - from);
-        } else {
-            queue_close(q);
-            heap[0] = heap[--live];
-        }
-        sift_down(heap, live, 0);
-    }
-    join_flush(lane);
-    return status;
+        piece_init(&a->pieces[a->piece_count++], PIECE);
 }
 
 /* ---- in turn ---- */
@@ -241,19 +145,19 @@ void merge_losses(struct spex_analysis *a)
     a->totals.collided = a->info->collisions;
 }
 
-/* Stacks and allocations, if they are there and wanted: room for so many numbers. */
-static void start_stacks(struct spex_analysis *a, size_t room)
+/* Stacks and allocations, if they are there and wanted: room for those of a batch. */
+static void start_stacks(struct spex_analysis *a)
 {
     bool stacks = a->stacks && a->options.want & SPEX_WANT_STACK;
     bool allocs = a->allocs && a->options.want & SPEX_WANT_ALLOC;
     if (stacks)
         stacks_read(a->stacks);
     if (stacks && !a->stack_numbers)
-        a->stack_numbers = memory_get(room, sizeof *a->stack_numbers);
+        a->stack_numbers = memory_get(a->batch, sizeof *a->stack_numbers);
     if (allocs)
         stacks_read(a->allocs);
     if (allocs && !a->alloc_numbers)
-        a->alloc_numbers = memory_get(room, sizeof *a->alloc_numbers);
+        a->alloc_numbers = memory_get(a->batch, sizeof *a->alloc_numbers);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         if (a->stack_numbers)
@@ -271,7 +175,7 @@ static void start_queue(struct queue *q, bool again)
     q->clock = (struct clock){0};
     q->first_damage = (struct spex_damage){0};
     q->damaged = false;
-    q->at = q->count = q->kept = 0;
+    q->count = q->kept = 0;
     q->position = q->time = 0;
     q->thread = NULL;
     q->who = UINT64_MAX; /* nobody */
@@ -281,7 +185,7 @@ static void start_queue(struct queue *q, bool again)
 }
 
 static void start_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
-                       size_t sink_count, bool merge)
+                       size_t sink_count)
 {
     const bool again = a->only && a->counted;
     memset(&a->totals, 0, sizeof a->totals);
@@ -301,7 +205,7 @@ static void start_pass(struct spex_analysis *a, const struct analysis_sink *sink
             ((struct thread *)a->lane.threads.slots[i].value)->samples = 0;
     for (size_t i = 0; i < a->queue_count; i++)
         start_queue(&a->queues[i], again);
-    start_stacks(a, merge ? a->queue_count * a->batch : a->batch);
+    start_stacks(a);
 }
 
 /* The totals of a pass: of its lane, and of its queues in their order. */
@@ -337,9 +241,9 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
 {
     const struct spex_totals whole = a->totals;
     const bool merge = a->options.ordered && a->queue_count > 1;
-    start_pass(a, sinks, sink_count, merge);
+    start_pass(a, sinks, sink_count);
     enum spex_status status = shards  ? lanes_run(a, shards)
-                              : merge ? run_ordered(a)
+                              : merge ? rounds_run(a)
                                       : run_in_turn(a);
     end_pass(a);
     if (a->only) /* a closer look at a part: keep the totals of the whole */

@@ -231,12 +231,9 @@ static enum spex_status open_queues(struct spex_analysis *a,
     if (status)
         return status;
     a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
-    a->heap = memory_get(a->queue_count + 1, sizeof *a->heap);
     bool merge = options->ordered && a->queue_count > 1;
     a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
-    size_t records = merge ? a->queue_count * a->batch : a->batch;
-    a->records = memory_get(records, sizeof *a->records);
-    a->spent = memory_get(records, sizeof *a->spent);
+    a->records = memory_get(a->batch, sizeof *a->records);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         q->index = (uint32_t)i;
@@ -363,7 +360,6 @@ void spex_analysis_close(struct spex_analysis *a)
     }
     lane_fini(&a->lane);
     free(a->records);
-    free(a->spent);
     free(a->spaces);
     free(a->stack_numbers);
     stacks_free(a->stacks);
@@ -372,7 +368,6 @@ void spex_analysis_close(struct spex_analysis *a)
     allocs_table_free(a->blocks);
     stacks_table_free(a->calls);
     free(a->queues);
-    free(a->heap);
     state_free(&a->strings, true);
     free(a->map_modules);
     free(a->thread_changes.items);

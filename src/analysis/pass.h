@@ -3,8 +3,9 @@
  *
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
- *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
+ *   join.c    records -> samples -> filters      merge.c  the queues of a file in turn
  *   lanes.c   queues by several threads          shards.c what each of them counts, and its sum
+ *   rounds.c  queues merged by time
  *   analysis.c  one pass over all files, and what is known after it
  *
  * What a file says about threads and mappings changes with time. Asking the file for every
@@ -90,17 +91,16 @@ struct queue {
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
-    struct clock_part *spent; /* of each */
-    uint32_t *stacks;         /* likewise, or NULL */
+    uint32_t *stacks; /* of each, or NULL */
     struct stacks_cursor cursor_of_stacks;
     uint32_t *allocs; /* blocks of each, or NULL */
     struct stacks_cursor cursor_of_allocs;
     struct clock clock;
-    size_t at, count;
+    size_t count;
     struct spex_damage first_damage;
     bool damaged;                   /* behind the last record there was damage */
     bool cut;                       /* before the first of these records data was lost */
-    uint64_t time;                  /* timestamp of records[at], for merging */
+    uint64_t time;                  /* the latest timestamp so far, for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
     uint8_t *buffer;                /* raw stream */
     size_t kept;
@@ -196,8 +196,7 @@ struct spex_analysis {
     struct queue *queues;
     size_t queue_count;
     uint32_t first_queue;        /* of several files: how many queues are in those before */
-    struct spex_record *records; /* of the queue that is read, or of all that are merged */
-    struct clock_part *spent;    /* likewise */
+    struct spex_record *records; /* of a batch */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
     struct stacks_table *calls;  /* of the first file: of all */
@@ -205,7 +204,6 @@ struct spex_analysis {
     struct stacks *allocs;       /* NULL: there are none */
     struct allocs_table *blocks; /* of the first file: of all */
     size_t batch;                /* how many of a queue at a time */
-    struct queue **heap;         /* those that are merged, the earliest first */
     struct piece pieces[THREADS];
     size_t piece_count;
     struct spex_totals totals;
@@ -338,9 +336,29 @@ int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model);
 /* All queues, the longest first, each by one thread from its beginning to its end. */
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards);
 
+/* The lanes of several threads. */
+struct lanes {
+    struct spex_analysis *analysis;
+    struct lanes_thread *threads;
+    unsigned count;
+    size_t *order; /* queues, the longest first */
+};
+/* shards: whose versions they give out; NULL: those of the file. */
+void lanes_start(struct lanes *lanes, struct spex_analysis *a, unsigned count,
+                 struct shards *shards);
+struct lane *lanes_get(const struct lanes *lanes, unsigned n);
+/* What the others counted goes to the first. */
+void lanes_add_up(struct lanes *lanes);
+void lanes_end(struct lanes *lanes);
+
+/* ---- rounds.c ---- */
+
+/* All queues, merged by time. */
+enum spex_status rounds_run(struct spex_analysis *a);
+
 /* ---- pieces (merge.c) ---- */
 
-void piece_init(struct piece *piece);
+void piece_init(struct piece *piece, size_t records);
 void piece_fini(struct piece *piece);
 /* Reads on in a queue; *more: it does not end here. */
 void piece_read(struct lane *lane, struct queue *q, struct piece *piece, size_t most, bool *more);

@@ -132,7 +132,7 @@ static void join_stacks(struct spex_analysis *a, struct queue *q)
 bool queue_refill(struct lane *lane, struct queue *q)
 {
     struct spex_analysis *a = lane->analysis;
-    q->at = q->count = 0;
+    q->count = 0;
     q->cut = false;
     while (q->count == 0 && !a->stopped) {
         struct spex_damage damage = {0};

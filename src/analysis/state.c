@@ -35,16 +35,16 @@ struct span changes_span(const struct changes *changes, int32_t id, uint64_t tim
     while (low < high) {
         size_t middle = (low + high) / 2;
         const struct change *c = &changes->items[middle];
-        if (c->id < id || (c->id == id && c->time < time))
+        if (c->id < id || (c->id == id && c->time <= time))
             low = middle + 1;
         else
             high = middle;
     }
     struct span span = {0, UINT64_MAX};
     if (low > 0 && changes->items[low - 1].id == id)
-        span.from = changes->items[low - 1].time + 1;
+        span.from = changes->items[low - 1].time;
     if (low < changes->count && changes->items[low].id == id)
-        span.until = changes->items[low].time;
+        span.until = changes->items[low].time - 1;
     return span;
 }
 
@@ -99,7 +99,8 @@ struct process *state_process(struct lane *lane, int32_t pid, uint64_t time)
     }
     if (time < p->span.from || time > p->span.until) {
         p->span = changes_span(&lane->analysis->process_changes, pid, time);
-        p->version = ++*lane->versions & ((UINT32_C(1) << MAPS_BITS) - 1);
+        p->version = __atomic_add_fetch(lane->versions, 1, __ATOMIC_RELAXED) &
+                     ((UINT32_C(1) << MAPS_BITS) - 1);
     }
     return p;
 }

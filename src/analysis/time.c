@@ -236,7 +236,7 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
             after = changes_span(rules->switches, clock->id, now);
         }
         if (before.until < now && after.from > last) {
-            out = before.until > last ? before.until : last;
+            out = before.until + 1; /* no later than now */
             in = after.from < now ? after.from : now;
             in = in > out ? in : out;
         } else if (other) {

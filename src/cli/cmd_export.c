@@ -241,6 +241,7 @@ static int run_format(const struct export_command *o, const struct export_format
     bool directory = is_directory(o->output);
     struct spex_analysis_options more = {.size = sizeof more,
                                          .ordered = format->ordered,
+                                         .threads = settings->threads,
                                          .want = export_format_wants(format, settings)};
     if (directory && strcmp(format->name, "parquet"))
         return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);

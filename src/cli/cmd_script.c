@@ -6,11 +6,9 @@
 
 #include "base/digits.h"
 #include "base/memory.h"
-#include "base/turns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 struct script_options {
     struct profile_options profile;
@@ -20,14 +18,15 @@ struct script_options {
     bool full_path;
 };
 
-enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512 };
+enum { LINE_ROOM = 2048, PERF_EVENTS = 10, APART = 128 /* what threads write */ };
 
 /* Where lines go, of one thread. */
 struct writer {
-    struct script *script;
+    _Alignas(APART) struct script *script;
     struct script_lines *lines;
     struct out *out;
-    uint64_t seen; /* itrace: samples since the last instruction */
+    uint64_t count; /* lines */
+    uint64_t seen;  /* itrace: samples since the last instruction */
 };
 
 struct script {
@@ -35,10 +34,7 @@ struct script {
     const struct script_options *options;
     spex_sample_sink *put; /* makes the lines of samples; the context is a writer */
     struct writer writer;  /* of this thread */
-    struct turns *turns;   /* batches for others, */
-    struct writer *others; /* and what each of them writes to */
-    uint64_t passed;       /* samples */
-    _Atomic uint64_t line_count;
+    struct writer *others; /* of the threads that make slices, if there are any */
     /* itrace */
     bool letters[128];
     uint64_t period;
@@ -51,13 +47,13 @@ struct script {
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
-    const struct writer *w = context;
+    struct writer *w = context;
     struct script *s = w->script;
-    if (s->options->limit && count >= s->options->limit - s->line_count) {
-        count = s->options->limit - s->line_count;
+    if (s->options->limit && count >= s->options->limit - w->count) {
+        count = s->options->limit - w->count;
         spex_analysis_stop(s->p->analysis);
     }
-    s->line_count += count;
+    w->count += count;
     script_lines_put(w->lines, w->out, samples, count);
 }
 
@@ -136,11 +132,10 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
     struct writer *w = context;
     struct script *s = w->script;
     bool old = s->options->style == 0;
-    uint64_t lines = 0;
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *sample = &samples[i];
-        uint64_t e = sample->record->events;
-        if (s->options->limit && s->line_count + lines >= s->options->limit) {
+        uint64_t e = sample->record->events, lines = 0;
+        if (s->options->limit && w->count >= s->options->limit) {
             spex_analysis_stop(s->p->analysis);
             break;
         }
@@ -158,75 +153,42 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
             w->seen = 0;
             lines += perf_line(w, sample, INSTRUCTIONS);
         }
+        w->count += lines;
     }
-    s->line_count += lines;
 }
 
 /* ---- threads for the lines ---- */
 
-struct batch {
-    size_t count;
-    uint64_t first; /* how many samples came before */
-    struct spex_sample samples[BATCH];
-    struct spex_record records[BATCH];
-    struct out text;
-};
-
-static void make_lines(void *user, void *item, unsigned thread)
+static void make_lines(void *context, void *item, unsigned thread,
+                       const struct spex_sample *samples, size_t count)
 {
-    struct script *s = user;
-    struct batch *batch = item;
+    struct script *s = ((struct writer *)context)->script;
     struct writer *w = &s->others[thread];
-    if (!batch->text.data)
-        out_init(&batch->text, -1);
-    w->out = &batch->text;
-    w->seen = batch->first % s->period;
-    s->put(w, batch->samples, batch->count);
+    w->out = item;
+    if (!w->out->data)
+        out_init(w->out, -1);
+    s->put(w, samples, count);
 }
 
-static void put_lines(void *user, void *item)
+static void put_lines(void *context, void *item)
 {
-    struct script *s = user;
-    struct batch *batch = item;
-    out_block(&s->p->out, batch->text.data, batch->text.size);
-    batch->text.size = batch->count = 0;
+    struct out *text = item;
+    out_block(&((struct writer *)context)->script->p->out, text->data, text->size);
+    text->size = 0;
 }
 
 static void free_lines(void *item)
 {
-    out_fini(&((struct batch *)item)->text);
+    out_fini(item);
 }
 
-static void pass_samples(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct script *s = ((struct writer *)context)->script;
-    for (size_t i = 0; i < count; i++) {
-        struct batch *batch = turns_item(s->turns);
-        struct spex_sample *sample = &batch->samples[batch->count];
-        struct spex_record *record = &batch->records[batch->count];
-        if (!batch->count)
-            batch->first = s->passed;
-        *sample = samples[i];
-        *record = *samples[i].record;
-        sample->record = record;
-        s->passed++;
-        if (++batch->count == BATCH)
-            turns_pass(s->turns);
-    }
-}
+static const struct sink_slices line_slices = {sizeof(struct out), make_lines, put_lines,
+                                               free_lines};
 
-/*
- * Copying samples for other threads takes a fifth of the time of their work: worth it where the
- * text is written to a file or pipe, not where it is shown or thrown away.
- */
-static unsigned threads_for_lines(const struct script *s)
+/* Whether threads can make lines apart: how many may be asked for is not known to one of them. */
+static bool lines_apart(const struct script *s)
 {
-    struct stat file;
-    if (s->options->limit) /* the pass stops at the limit */
-        return 0;
-    if (!s->options->threads && !fstat(s->p->out.fd, &file) && S_ISCHR(file.st_mode))
-        return 0;
-    return script_lines_alone(s->writer.lines) ? cli_threads(s->options->threads) - 1 : 0;
+    return !s->options->limit && s->period == 1 && script_lines_alone(s->writer.lines);
 }
 
 static int new_writer(struct script *s, struct writer *w)
@@ -240,21 +202,18 @@ static int new_writer(struct script *s, struct writer *w)
 /* One pass over the profile; the exit status. */
 static int put_samples(struct script *s)
 {
-    const struct turns_work work = {s, make_lines, put_lines};
-    const unsigned threads = threads_for_lines(s);
-    s->put = s->options->itrace ? itrace_feed : feed;
-    s->others = memory_get(threads + 1, sizeof *s->others);
+    const unsigned threads = lines_apart(s) ? cli_threads(s->options->threads) : 0;
+    struct analysis_sink sink = {.context = &s->writer};
+    sink.call = s->put = s->options->itrace ? itrace_feed : feed;
+    sink.slices = threads ? &line_slices : NULL;
+    s->others = memory_aligned(APART, (threads + 1) * sizeof *s->others);
     for (unsigned i = 0; i < threads; i++)
         new_writer(s, &s->others[i]);
-    s->turns = threads ? turns_new(threads, sizeof(struct batch), &work) : NULL;
-    int status =
-        profile_run(s->p, (struct analysis_sink){s->turns ? pass_samples : s->put, &s->writer});
-    if (s->turns) {
-        turns_pass(s->turns);
-        turns_free(s->turns, free_lines);
-    }
-    for (unsigned i = 0; i < threads; i++)
+    int status = profile_run(s->p, sink);
+    for (unsigned i = 0; i < threads; i++) {
+        s->writer.count += s->others[i].count;
         script_lines_free(s->others[i].lines);
+    }
     free(s->others);
     return status;
 }
@@ -299,7 +258,11 @@ static int run_script(void *options, int argc, char **argv)
     if (o->profile.fields &&
         (strstr(o->profile.fields, "stack") || strstr(o->profile.fields, "callers")))
         want |= SPEX_WANT_STACK;
-    struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
+    /* how far several threads read before the limit would depend on how many there are */
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .ordered = true,
+                                         .want = want,
+                                         .threads = o->limit ? 1 : cli_threads(o->threads)};
     if ((status = profile_open_all(&p, &o->profile, argv, &more)))
         return status;
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);
@@ -314,7 +277,7 @@ static int run_script(void *options, int argc, char **argv)
         if (o->profile.format == TABLE_AS_CSV)
             script_lines_header(s.writer.lines);
         p.status = put_samples(&s);
-        if (!p.status && !s.line_count)
+        if (!p.status && !s.writer.count)
             profile_empty(&p, 0, "make an event that --itrace asks for");
     }
     script_lines_free(s.writer.lines);

@@ -423,8 +423,33 @@ static void within(void **state)
         each[i](state);
 }
 
-TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(one_observation),
-          TEST(intervals), TEST(by_cost), TEST(mispredicted), TEST(switched_out),
-          TEST(switched_out_and_back), TEST(other_thread), TEST(idle_between_threads),
-          TEST(lost_data), TEST(idle), TEST(calls), TEST(no_calls), TEST(slow_code),
-          TEST(slow_operations), TEST(odd_timestamps), TEST(one_odd_record), TEST(within))
+/*
+ * An event is in force from its own time on, so a state that was found at that time holds from
+ * there: else which of two threads of the analysis asks first would decide.
+ */
+static void changes_by_time(void **state)
+{
+    struct change items[] = {{7, 100}, {7, 200}, {8, 150}};
+    const struct changes changes = {items, 3, 3};
+    static const struct {
+        uint64_t time;
+        struct span span;
+    } rows[] = {{0, {0, 99}},
+                {99, {0, 99}},
+                {100, {100, 199}},
+                {199, {100, 199}},
+                {200, {200, UINT64_MAX}},
+                {201, {200, UINT64_MAX}}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct span span = changes_span(&changes, 7, rows[i].time);
+        assert_int_equal(span.from, rows[i].span.from);
+        assert_int_equal(span.until, rows[i].span.until);
+    }
+}
+
+TEST_MAIN(TEST(changes_by_time), TEST(all_of_the_time), TEST(counter), TEST(phases),
+          TEST(one_observation), TEST(intervals), TEST(by_cost), TEST(mispredicted),
+          TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread),
+          TEST(idle_between_threads), TEST(lost_data), TEST(idle), TEST(calls), TEST(no_calls),
+          TEST(slow_code), TEST(slow_operations), TEST(odd_timestamps), TEST(one_odd_record),
+          TEST(within))

@@ -5,7 +5,6 @@
 #include "base/json.h"
 #include "base/out.h"
 #include "base/crew.h"
-#include "base/turns.h"
 #include "base/rng.h"
 #include "base/sort.h"
 #include "base/vec.h"
@@ -220,59 +219,6 @@ static void test_vec(void **state)
     assert_true(!numbers.items && !numbers.count && !numbers.capacity);
 }
 
-struct counted {
-    uint64_t next, wrong;
-};
-struct number {
-    uint64_t value, square;
-};
-
-static void square_number(void *user, void *item, unsigned thread)
-{
-    struct number *n = item;
-    (void)user;
-    (void)thread;
-    n->square = n->value * n->value;
-    if (n->value % 1000 == 0)
-        usleep(100); /* others overtake it, and the owner has to wait */
-}
-
-static void put_number(void *user, void *item)
-{
-    struct counted *counted = user;
-    struct number *n = item;
-    counted->wrong += n->value != ++counted->next || n->square != n->value * n->value;
-    n->value = 0;
-}
-
-static void clear_number(void *item)
-{
-    assert_int_equal(((struct number *)item)->value, 0);
-}
-
-/* Whatever the count, all items are put in order, and an item comes back as it was left. */
-static void test_turns(void **state)
-{
-    static const uint64_t counts[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 20000};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        struct counted counted = {0};
-        const struct turns_work work = {&counted, square_number, put_number};
-        struct turns *turns = turns_new(1 + (unsigned)i % 5, sizeof(struct number), &work);
-        assert_non_null(turns);
-        for (uint64_t n = 1; n <= counts[i]; n++) {
-            struct number *number = turns_item(turns);
-            assert_int_equal(number->value, 0);
-            number->value = n;
-            turns_pass(turns);
-            if (n % 3000 == 0)
-                usleep(100); /* and the threads */
-        }
-        turns_free(turns, clear_number);
-        assert_int_equal(counted.next, counts[i]);
-        assert_int_equal(counted.wrong, 0);
-    }
-}
-
 enum { CREW_PARTS = 7 };
 
 struct crew_item {
@@ -364,5 +310,5 @@ static void test_rng_is_fixed(void **state)
 }
 
 TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_names), TEST(test_json),
-          TEST(test_vec), TEST(test_digits), TEST(test_turns), TEST(test_crew), TEST(test_sort),
+          TEST(test_vec), TEST(test_digits), TEST(test_crew), TEST(test_sort),
           TEST(test_rng_is_fixed))

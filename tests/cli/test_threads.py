@@ -117,6 +117,9 @@ with tempfile.TemporaryDirectory() as d:
         same("perf.data", file)
         same_script("perf.data", file, "--symfs", root)
         same_tables("perf.data", [file], "--symfs", root)
+        server = os.path.join(d, "server")
+        subprocess.run([MAKE, "mixed-n1-near-cpus64", server, PROG, "60000"], check=True)
+        same_script("64 queues", server, "--symfs", root)
         many = [os.path.join(d, name) for name in ("a.data", "b.data", "c.data")]
         for seed, (path, scenario) in enumerate(zip(many,
                                                     ("mixed-n1", "mixed-switch", "mixed-n1-near"))):
