@@ -130,17 +130,22 @@ static uint32_t least_size(uint32_t type)
  * Bytes of the file, which may be valid no longer than until the walk goes on. Behind AUX data they
  * are read: to map a page, and those around it, for one header takes several times as long.
  */
+static bool in_window(const struct walk *walk, uint64_t position, size_t size)
+{
+    return position >= walk->window_at && position + size <= walk->window_at + walk->window_size;
+}
+
 static const uint8_t *bytes_at(const struct walk *walk, uint64_t position, size_t size)
 {
-    const bool there =
-        position >= walk->window_at && position + size <= walk->window_at + walk->window_size;
-    return there ? walk->window + (position - walk->window_at) : walk->file->data + position;
+    return in_window(walk, position, size) ? walk->window + (position - walk->window_at)
+                                           : walk->file->data + position;
 }
 
 static void move_window(struct walk *walk, uint64_t position)
 {
     enum { FAR = 64 << 10 };
-    if (walk->file->fd < 0 || position < walk->position + FAR)
+    if (walk->file->fd < 0 || position < walk->position + FAR ||
+        in_window(walk, position, AUXTRACE_SIZE))
         return;
     const ssize_t n = pread(walk->file->fd, walk->window, WALK_WINDOW, (off_t)position);
     walk->window_at = position;
@@ -203,7 +208,7 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
         uint64_t offset = file->index.items[walk->index].offset, next;
         if (offset <= position)
             continue;
-        if (offset < walk->end && offset != walk->window_at)
+        if (offset < walk->end)
             move_window(walk, offset);
         if (offset < walk->end && credible(walk, offset, &next) &&
             get32(file, bytes_at(walk, offset, HEADER_SIZE)) == SPEX_PERF_AUXTRACE)
@@ -237,6 +242,8 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
     raw->bytes = raw->size > sizeof walk->before ? walk->file->data + raw->offset
                                                  : memcpy(walk->before, raw->bytes, raw->size);
     raw->payload = walk->file->data + start;
+    if (size <= room)
+        move_window(walk, start + size);
     if (size <= room && (stop = next_indexed(walk, start - 1)) >= start + size) {
         raw->payload_size = size;
     } else if (size <= room) {
@@ -255,8 +262,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
                 "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
                 (unsigned long long)size, (unsigned long long)raw->payload_size);
     }
-    if (start + raw->payload_size != walk->window_at)
-        move_window(walk, start + raw->payload_size);
+    move_window(walk, start + raw->payload_size);
     walk->position += raw->payload_size;
 }
 
