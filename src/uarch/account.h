@@ -339,7 +339,7 @@ struct spex_timing {
     struct timing_ideal ideal;
     uint64_t generation;
     struct timing_memo memo;
-    bool apart;      /* clocks are */
+    bool apart;      /* each core has its own clock */
     uint32_t places; /* of blocks that ended with a taken branch */
     uint32_t core_count;
     struct spex_timing_core *core[TIMING_CORES];
