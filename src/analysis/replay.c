@@ -5,6 +5,7 @@
 
 #include "account/blame.h"
 #include "base/memory.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
@@ -360,6 +361,42 @@ static void make_table(struct replayer *r)
     }
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct replay_wait *x = a, *y = b;
+    const uintptr_t m = (uintptr_t)x->module, n = (uintptr_t)y->module;
+    return m != n ? ORDER(m, n) : ORDER(x->address, y->address);
+}
+
+/* What each that was sampled waits for, in the replay. */
+static void make_waits(struct replayer *r, struct replay *replay)
+{
+    replay->waits = memory_get(r->seen_count + 1, sizeof *replay->waits);
+    for (size_t i = 0; i < r->seen_count; i++) {
+        const struct replay_site *site = &r->sites[r->seen[i].site];
+        const uint32_t maker = replay_result(r, r->seen[i].site)->maker;
+        const struct replay_site *of = maker ? &r->sites[maker - 1] : NULL;
+        if (of)
+            replay->waits[replay->wait_count++] = (struct replay_wait){
+                site->module, of->module, site->address, of->address, of->op.kind == ACCOUNT_STORE};
+    }
+    qsort(replay->waits, replay->wait_count, sizeof *replay->waits, by_place);
+}
+
+const struct replay_wait *analysis_waits_for(const struct spex_analysis *whole,
+                                             const struct spex_module *module, uint64_t address)
+{
+    const struct replay_wait key = {.module = module, .address = address};
+    const struct replay_wait *found = NULL;
+    struct analysis_part part;
+    for (size_t i = 0; !found && analysis_part(whole, i, &part); i++) {
+        const struct replay *r = (whole->part_count ? whole->parts[i] : whole)->replay;
+        if (r && r->fits)
+            found = bsearch(&key, r->waits, r->wait_count, sizeof key, by_place);
+    }
+    return found;
+}
+
 /*
  * What was replayed of how many, what an operation takes, and how far issue latencies, which the
  * walks do not use, are from those that were sampled.
@@ -431,6 +468,7 @@ static void make(struct replayer *r)
     replay_walk(r);
     replay_even(r);
     make_table(r);
+    make_waits(r, r->replay);
     r->replay->core = core;
     judge(r, r->replay);
     r->replay->fits = r->replay->replayed && r->replay->misfit <= FITS;
@@ -452,7 +490,9 @@ struct replay *replay_make(struct spex_analysis *a)
 
 void replay_free(struct replay *replay)
 {
-    if (replay)
+    if (replay) {
         free(replay->slots);
+        free(replay->waits);
+    }
     free(replay);
 }

@@ -20,6 +20,7 @@
 
 #include "internal.h"
 #include "step.h"
+#include "waits.h"
 
 #include "account/plain.h"
 #include "base/hash.h"
@@ -75,6 +76,8 @@ struct replay {
     const char *core;
     uint64_t samples, replayed;
     double misfit, cycles;
+    struct replay_wait *waits; /* in order of module and address */
+    size_t wait_count;
     bool fits;    /* else the weights of time.c stand */
     float others; /* what weights of time.c are multiplied by where there is no other */
 };
@@ -174,6 +177,8 @@ struct replay_result {
     uint64_t blame[REPLAY_CLASSES]; /* parts of a cycle */
     uint32_t visits[REPLAY_CLASSES];
     uint64_t waited; /* issue latency, of all visits */
+    uint32_t maker;  /* 1 + the site that made the operand it waited for, by most of that time */
+    uint64_t votes;  /* how much more */
 };
 enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
 

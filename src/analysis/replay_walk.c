@@ -42,6 +42,11 @@ struct walk {
     bool counts; /* not warming up */
     struct value regs[STEP_REGS];
     uint64_t values;
+    uint32_t made_by[ACCOUNT_REGS]; /* 1 + the site that wrote a register; 0 */
+    struct {
+        uint64_t place;
+        uint32_t site;
+    } stored[PLAIN_PLACES]; /* by place_of() */
 };
 
 static uint64_t *sum_of(const void *context, uint32_t i)
@@ -289,6 +294,68 @@ static struct replay_seen *seen_of(struct replayer *r, uint32_t site)
     return r->sites[site].seen ? &r->seen[r->sites[site].seen - 1] : NULL;
 }
 
+/* ---- what is waited for ---- */
+
+/* Of the operands of an instruction the one that is made last: who makes it, or 0. */
+static uint32_t maker_of(const struct walk *w, const struct account_op *u)
+{
+    uint64_t last = 0;
+    uint32_t maker = 0;
+    for (unsigned s = 0; s <= sizeof u->src; s++) {
+        const unsigned reg = s < sizeof u->src           ? u->src[s]
+                             : u->kind == ACCOUNT_DIVIDE ? u->divider
+                                                         : ACCOUNT_NO_SOURCE;
+        if (w->plain.ready[reg] > last) {
+            last = w->plain.ready[reg];
+            maker = w->made_by[reg];
+        }
+    }
+    return maker;
+}
+
+static void note_made(struct walk *w, const struct account_op *u, uint32_t site)
+{
+    for (unsigned d = 0; d < sizeof u->dst; d++)
+        w->made_by[u->dst[d]] = site + 1;
+    if (u->kind == ACCOUNT_DIVIDE)
+        w->made_by[u->divider] = site + 1;
+}
+
+/*
+ * An operation is done: whose data it waited for, or 0, and how long. A load may have waited for a
+ * store's.
+ */
+static uint64_t waited_for(struct walk *w, uint32_t at, uint64_t place, uint32_t *maker,
+                           const struct account_insn *n)
+{
+    const unsigned kind = w->r->sites[at].op.kind;
+    const uint64_t operands = n->issue - n->dispatch - 1, data = n->done - n->issue;
+    const size_t slot = place % PLAIN_PLACES;
+    if (place && (kind == ACCOUNT_STORE || kind == ACCOUNT_ATOMIC)) {
+        w->stored[slot].place = place;
+        w->stored[slot].site = at;
+    }
+    if (kind != ACCOUNT_LOAD || !place || w->stored[slot].place != place ||
+        data <= REPLAY_HIT_MOST || data <= operands)
+        return operands;
+    *maker = w->stored[slot].site + 1;
+    return data;
+}
+
+/* It waited so long for this one: who has more than half of all that time is left (Boyer, Moore).
+ */
+static void vote(struct replay_result *result, uint32_t maker, uint64_t waited)
+{
+    if (result->maker == maker) {
+        result->votes += waited;
+    } else if (result->votes >= waited) {
+        result->votes -= waited;
+    } else {
+        result->votes = waited - result->votes;
+        result->maker = maker;
+    }
+}
+
 /* ---- steps ---- */
 
 static uint32_t any_start(struct walk *w)
@@ -361,7 +428,10 @@ static uint32_t step(struct walk *w, uint32_t at)
         drawn = draw_load(w, seen, site->op.latency);
     if (drawn.class <= REPLAY_LATE)
         drawn.access.place = place_of(w, &site->step);
+    uint32_t maker = maker_of(w, &site->op);
     const struct account_insn n = plain_run(&w->plain, &site->op, &drawn.access);
+    const uint64_t waited = waited_for(w, at, drawn.access.place, &maker, &n);
+    note_made(w, &site->op, at);
     enum replay_class class = n.done - n.issue <= REPLAY_HIT_MOST ? REPLAY_HIT : REPLAY_LATE;
     if (load && seen)
         class = load_class(seen, &drawn, &n);
@@ -369,8 +439,10 @@ static uint32_t step(struct walk *w, uint32_t at)
          ends = site->flow != REPLAY_ON || site->address % PAGE == PAGE - 4;
     enum replay_flow flow = (enum replay_flow)site->flow;
     struct replay_result *result = w->counts ? replay_result(r, at) : NULL;
-    if (result)
+    if (result) {
         result->waited += n.issue - n.dispatch;
+        vote(result, maker, waited);
+    }
     follow_values(w, site);
     account_use(&w->ports, &site->what);
     const uint32_t to =

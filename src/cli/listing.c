@@ -32,8 +32,7 @@ static const struct table_column columns[] = {
     {"mispredict", "mispred", TABLE_PERCENT, 13, "branches mispredicted"},
     {"taken", "taken", TABLE_PERCENT, 50, "branches taken"},
     {"from", "from", TABLE_TEXT, 11, "where data came from"},
-    {"waits_for", "waits for", TABLE_TEXT, 9,
-     "the instruction, before it in its block, that makes what this one waits for"},
+    {"waits_for", "waits for", TABLE_TEXT, 9, "the instruction that makes what this one waits for"},
     {"exact_count", "count", TABLE_COUNT, 5, "how often it was executed (--exact)"},
     {"exact_cycles", "cycles", TABLE_COUNT, 6, "cycles in which it held the core up"},
     {"exact_l1_miss", "L1 misses", TABLE_COUNT, 7, "level 1 misses, counted"},
@@ -169,20 +168,39 @@ static struct code_block know_code(struct listing *l, uint64_t start, size_t hav
     return block;
 }
 
-/* For an instruction that mostly waited: the one it waited for, if its block shows it. */
-static void fill_wait(struct table *table, const struct code_block *block, size_t at,
+/* Its address where it is of the function that is listed, else its function, too. */
+static void set_maker(struct table *table, const struct spex_symbol *here,
+                      struct spex_module *module, uint64_t address)
+{
+    const struct spex_symbol *s =
+        module == here->module && address >= here->start && address < here->end
+            ? NULL
+            : spex_module_symbol(module, address);
+    if (s && s->name)
+        table_printf(table, "waits_for", "%s+0x%llx", s->name,
+                     (unsigned long long)(address - s->start));
+    else
+        table_printf(table, "waits_for", "0x%llx", (unsigned long long)address);
+}
+
+/* For an instruction that mostly waited: the one it waited for, by the replay or by its block. */
+static void fill_wait(struct listing *l, const struct code_block *block, size_t at,
                       const struct spex_row *row)
 {
-    enum { NOTHING = 3 }; /* cycles that any operation may wait */
-    double wait = mean_of(row, SPEX_LATENCY_ISSUE);
-    if (wait <= NOTHING || wait < mean_of(row, SPEX_LATENCY_EXECUTE))
+    const struct spex_symbol *here = l->of->symbol;
+    enum { NOTHING = 3, SHORT = 8 }; /* cycles that any operation may wait, a load may take */
+    const double wait = mean_of(row, SPEX_LATENCY_ISSUE), took = mean_of(row, SPEX_LATENCY_EXECUTE);
+    const uint64_t address = block->address + 4 * at;
+    const struct replay_wait *w = analysis_waits_for(l->profile->analysis, here->module, address);
+    if (w && w->stores ? took <= SHORT : wait <= NOTHING || wait < took)
         return;
-    size_t producer = code_waits_for(block, at);
-    if (producer == at)
-        table_set_text(table, "waits_for", "itself");
+    const size_t producer = w ? block->count : code_waits_for(block, at);
+    if (w ? w->maker_module == here->module && w->maker == address : producer == at)
+        table_set_text(l->table, "waits_for", "itself");
+    else if (w)
+        set_maker(l->table, here, w->maker_module, w->maker);
     else if (producer < block->count)
-        table_printf(table, "waits_for", "0x%llx",
-                     (unsigned long long)(block->address + 4 * producer));
+        set_maker(l->table, here, here->module, block->address + 4 * producer);
 }
 
 static void fill_exact(struct table *table, const struct listing_exact *exact)
@@ -256,7 +274,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
         else if (is_text)
             table_note(table);
         if (row && i < have)
-            fill_wait(table, &block, i, row);
+            fill_wait(l, &block, i, row);
         const struct listing_exact *exact = l->of->exact;
         while (l->exact < l->of->exact_count && exact[l->exact].address < address)
             l->exact++;

@@ -69,6 +69,19 @@ def judge(cpu, model):
     return out
 
 
+def waits(a, b, function):
+    """{what an instruction of a function is called: the names of those that it waits for}"""
+    path = os.path.join(work, "waits.data")
+    spex("record", "--model", "full", "-c", "256", "-o", path, "--", program, a, b, "2000")
+    rows = json.loads(spex("annotate", "--format", "json", "-i", path, function)[1])["instructions"]
+    name = {r["address"]: r["instruction"].split()[0] for r in rows}
+    out = {}
+    for r in rows:
+        if r["waits_for"]:
+            out.setdefault(name[r["address"]], set()).add(name.get(r["waits_for"], r["waits_for"]))
+    return out
+
+
 def middle(numbers):
     return sorted(numbers)[len(numbers) // 2]
 
@@ -82,6 +95,12 @@ for cpu in ("neoverse-n1", "neoverse-v2", "neoverse-n2", "kunpeng-920")[:None if
     check(f"{cpu}: less than 2 in the median", middle(off) < 2, pairs)
     check(f"{cpu}: and another function first in hardly any",
           sum(not p[0][1] for p in pairs) <= len(pairs) // 8, pairs)
+found = waits("forward", "chain", "forward")
+check("annotate: a load waits for the store before it, an addition for the load, a store for that",
+      (found.get("ldr"), found.get("add"), found.get("str")) == ({"str"}, {"ldr"}, {"add"}), found)
+found = waits("divs", "fpchain", "divs")
+check("annotate: a division waits for the divider, and what is first for another function",
+      found.get("udiv") == {"itself"} and "main+" in str(found.get("mov")), found)
 PERTURBED = [
     ("neoverse-n1", "full," + model)
     for model in ("kunpeng-920", "neoverse-v2", "rob=64", "rob=256", "pipes.alu=2,pipes.load=1",
