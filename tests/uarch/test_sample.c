@@ -192,6 +192,7 @@ static void test_branches_and_barriers_complete(void **state)
 
 static void test_width(void **state)
 {
+    SPEC(PKT-159);
     /* Four a cycle: instruction 9 is dispatched in cycle 2; its operand comes in cycle 5. */
     struct run r = run_new("width=4,window=96");
     for (unsigned i = 0; i < 9; i++)
