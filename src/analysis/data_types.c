@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,14 +148,7 @@ static struct access access_of(struct spex_module *module, uint64_t pc)
     const struct type_code *code = module && types_load(module) ? code_at(module, pc) : NULL;
     if (!code)
         return (struct access){.kind = ACCESS_NO_DWARF};
-    size_t low = 0, high = code->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (code->low + code->accesses[middle].code < pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, code->count, code->low + code->accesses[i].code < pc);
     if (low < code->count && code->low + code->accesses[low].code == pc)
         return code->accesses[low];
     return (struct access){.kind = ACCESS_NO_OPERAND};

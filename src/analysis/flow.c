@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 
@@ -330,14 +331,7 @@ static void use_memory(struct flow *f, uint32_t n, uint64_t pc, const struct ste
 
 static const struct type_call *find_call(const struct type_function *fn, uint64_t after)
 {
-    size_t low = 0, high = fn->call_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (fn->calls[middle].address < after)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, fn->call_count, fn->calls[i].address < after);
     return low < fn->call_count && fn->calls[low].address == after ? &fn->calls[low] : NULL;
 }
 

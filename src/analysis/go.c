@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "base/ids.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 
@@ -235,14 +236,7 @@ static const struct go_list *list_at(struct spex_module *module, uint32_t offset
 static int32_t value_at(struct spex_module *module, uint32_t offset, uint64_t instruction)
 {
     const struct go_list *list = list_at(module, offset);
-    size_t low = 0, high = list->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (list->steps[middle].until <= instruction)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, list->count, list->steps[i].until <= instruction);
     return low < list->count ? list->steps[low].value : -1;
 }
 
@@ -261,14 +255,7 @@ void go_free(struct spex_module *module)
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line)
 {
     const struct go_table *t = module->go;
-    size_t low = 0, high = t ? t->count : 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (entry_of(t, middle) <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, t ? t->count : 0, entry_of(t, i) <= address);
     if (!low || address >= entry_of(t, low))
         return false;
     /* name, args, frame or deferreturn, pcsp, pcfile, pcln, npcdata, compilation unit */

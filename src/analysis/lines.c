@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/order.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #include <dwarf.h>
@@ -142,14 +143,7 @@ void lines_load(struct spex_module *module)
 static bool find_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die)
 {
     lines_load(module);
-    size_t low = 0, high = module->unit_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (module->units[middle].low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, module->unit_count, module->units[i].low <= address);
     return low > 0 && address < module->units[low - 1].high &&
            dwarf_offdie(module->dwarf, module->units[low - 1].die, die);
 }

@@ -2,6 +2,7 @@
 #include "pass.h"
 
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +16,9 @@ enum {
 /* The mount namespace of a mapping's file: the last one recorded before the mapping. */
 static struct module_space space_of(const struct spex_analysis *a, const struct spex_perf_map *map)
 {
-    size_t low = 0, high = a->space_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct process_space *s = &a->spaces[middle];
-        if (s->pid < map->pid || (s->pid == map->pid && s->time <= map->time))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, a->space_count,
+                        a->spaces[i].pid < map->pid ||
+                            (a->spaces[i].pid == map->pid && a->spaces[i].time <= map->time));
     bool known = low && a->spaces[low - 1].pid == map->pid;
     return known ? a->spaces[low - 1].space : (struct module_space){0, 0};
 }
@@ -82,20 +77,18 @@ static void sort_maps(struct spex_analysis *a)
     __atomic_store_n(&a->maps, maps, __ATOMIC_RELEASE);
 }
 
+static bool map_up_to(const struct spex_perf_map *map, int32_t pid, uint64_t start, uint64_t time)
+{
+    if (map->pid != pid)
+        return map->pid < pid;
+    return map->start < start || (map->start == start && map->time <= time);
+}
+
 /* How many of a->maps are not after this one, in the order (process, address, time). */
 static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, uint64_t time)
 {
-    size_t low = 0, high = spex_perfdata_map_count(a->file);
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, a->maps[middle]);
-        if (map->pid != pid ? map->pid < pid
-                            : map->start < start || (map->start == start && map->time <= time))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SEARCH(i, 0, spex_perfdata_map_count(a->file),
+                  map_up_to(spex_perfdata_map_at(a->file, a->maps[i]), pid, start, time));
 }
 
 /* The last of the first n of a->maps. */

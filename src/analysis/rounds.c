@@ -11,6 +11,7 @@
 
 #include "base/jobs.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -160,15 +161,7 @@ static void read_lane(void *user, size_t job, unsigned thread)
 /* The first sample of a strand, from `from` on, with a key of at least this. */
 static size_t sample_at(const struct strand *s, size_t from, uint64_t key)
 {
-    size_t high = s->piece.sample_count;
-    while (from < high) {
-        const size_t middle = (from + high) / 2;
-        if (key_of(s, &s->piece.samples[middle]) < key)
-            from = middle + 1;
-        else
-            high = middle;
-    }
-    return from;
+    return SEARCH(i, from, s->piece.sample_count, key_of(s, &s->piece.samples[i]) < key);
 }
 
 /*

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 #include "perfdata/allocation.h"
 
 #include <stdlib.h>
@@ -310,15 +311,8 @@ static void read_companion(struct stacks *s)
 /* How many entries are not after this function. */
 static size_t seen_up_to(const struct stacks *s, uintptr_t function, bool with)
 {
-    size_t low = 0, high = s->seen_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (s->seen[middle].function < function || (with && s->seen[middle].function == function))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SEARCH(i, 0, s->seen_count,
+                  s->seen[i].function < function || (with && s->seen[i].function == function));
 }
 
 uint32_t stacks_guess(const struct stacks *s, const struct spex_sample *sample)

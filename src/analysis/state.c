@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,15 +32,9 @@ void changes_sort(struct changes *changes)
 
 struct span changes_span(const struct changes *changes, int32_t id, uint64_t time)
 {
-    size_t low = 0, high = changes->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct change *c = &changes->items[middle];
-        if (c->id < id || (c->id == id && c->time <= time))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, changes->count,
+                        changes->items[i].id < id ||
+                            (changes->items[i].id == id && changes->items[i].time <= time));
     struct span span = {0, UINT64_MAX};
     if (low > 0 && changes->items[low - 1].id == id)
         span.from = changes->items[low - 1].time;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 #include "base/sized.h"
 
 #include <errno.h>
@@ -426,14 +427,7 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
                                                uint64_t *first, uint64_t *last)
 {
     module_load(module);
-    size_t low = 0, high = module->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (module->symbols[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, module->count, module->symbols[i].start <= address);
     *first = low ? module->symbols[low - 1].start : 0;
     *last = low < module->count ? module->symbols[low].start - 1 : UINT64_MAX;
     /* a short symbol may stand inside a longer one: look a little way back */

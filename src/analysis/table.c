@@ -7,6 +7,7 @@
 #include "module.h"
 
 #include "base/memory.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -76,14 +77,8 @@ const char *table_name(struct module_table *table, uint64_t address)
     if (table->sorted != table->count)
         qsort(table->items, table->count, sizeof *table->items, compare_symbols);
     table->sorted = table->count;
-    size_t low = 0, high = table->count;
-    while (low < high) { /* the first, which is the best, of those that begin there */
-        size_t middle = (low + high) / 2;
-        if (table->items[middle].symbol.start < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* the first, which is the best, of those that begin there */
+    size_t low = SEARCH(i, 0, table->count, table->items[i].symbol.start < address);
     return low < table->count && table->items[low].symbol.start == address
                ? table->items[low].symbol.raw
                : NULL;

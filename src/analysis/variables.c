@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
@@ -219,14 +220,7 @@ bool type_complete(struct spex_module *module, const char *name, int tag, Dwarf_
 {
     struct type_index *index = whole_index(module);
     uint64_t hash = name_hash(name);
-    size_t low = 0, high = index->named_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (index->named[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, index->named_count, index->named[i].hash < hash);
     for (; low < index->named_count && index->named[low].hash == hash; low++) {
         Dwarf_Die found = index->named[low].die;
         bool is_union = dwarf_tag(&found) == DW_TAG_union_type;
@@ -245,14 +239,7 @@ bool type_complete(struct spex_module *module, const char *name, int tag, Dwarf_
 static const struct type_variable *find_variable(struct spex_module *module,
                                                  const struct variables *v, uint64_t address)
 {
-    size_t low = 0, high = v->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (v->items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, v->count, v->items[i].address <= address);
     for (size_t i = low; i > 0 && low - i < 16; i--) {
         const struct type_variable *found = &v->items[i - 1];
         Dwarf_Die die = found->die;
@@ -345,14 +332,7 @@ bool variable_of_thread(struct spex_module *module, uint64_t near, uint64_t plac
 static const struct range *find_range(struct spex_module *module, uint64_t pc)
 {
     struct type_unit *unit = unit_at(module, pc);
-    size_t low = 0, high = unit ? unit->function_count : 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (unit->functions[middle].low <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, unit ? unit->function_count : 0, unit->functions[i].low <= pc);
     return low && pc < unit->functions[low - 1].high ? &unit->functions[low - 1] : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/name.h"
 #include "base/order.h"
+#include "base/search.h"
 #include "export/truth.h"
 
 #include <stdlib.h>
@@ -204,16 +205,10 @@ static const char *file_of(const struct grind *g, size_t i)
 static void put_calls(struct out *out, const struct grind *g, const struct grind_row *row)
 {
     struct grind_call key = {.module = row->module, .address = row->address};
-    size_t low = 0, high = g->call_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const struct grind_call *c = &g->calls[middle];
-        if (c->module == key.module ? c->address < key.address
-                                    : (uintptr_t)c->module < (uintptr_t)key.module)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, g->call_count,
+                        g->calls[i].module == key.module
+                            ? g->calls[i].address < key.address
+                            : (uintptr_t)g->calls[i].module < (uintptr_t)key.module);
     for (; low < g->call_count; low++) {
         const struct grind_call *c = &g->calls[low];
         if (c->module != key.module || c->address != key.address)

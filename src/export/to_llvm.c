@@ -8,6 +8,7 @@
 #include "analysis/module.h"
 #include "base/memory.h"
 #include "base/order.h"
+#include "base/search.h"
 #include "export/texts.h"
 
 #include <dwarf.h>
@@ -269,7 +270,6 @@ static void put_node(struct llvm *l, uint32_t number, unsigned depth)
 {
     const struct node *node = &l->nodes[number];
     struct out *out = l->flows->job->out;
-    size_t low = 0, high = l->body_count;
     if (depth)
         put_site(out, depth, node->site);
     out_text(out, texts_at(&l->names, node->name));
@@ -280,13 +280,8 @@ static void put_node(struct llvm *l, uint32_t number, unsigned depth)
         out_u64(out, node->head);
     }
     out_char(out, '\n');
-    while (low < high) { /* its bodies are adjacent */
-        size_t middle = (low + high) / 2;
-        if (l->bodies[middle].node < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* its bodies are adjacent */
+    size_t low = SEARCH(i, 0, l->body_count, l->bodies[i].node < number);
     for (; low < l->body_count && l->bodies[low].node == number; low++) {
         put_site(out, depth + 1, l->bodies[low].site);
         out_u64(out, l->bodies[low].count);

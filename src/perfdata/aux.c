@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/order.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -144,14 +145,7 @@ static const struct gap *search_gap(const struct spex_perfdata *file, int32_t ow
                                     uint64_t offset)
 {
     struct gap key = {.owner = owner, .offset = offset};
-    size_t low = 0, high = file->gaps.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_gap(&file->gaps.items[middle], &key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, file->gaps.count, compare_gap(&file->gaps.items[i], &key) < 0);
     return low < file->gaps.count && file->gaps.items[low].owner == owner ? &file->gaps.items[low]
                                                                           : NULL;
 }

@@ -9,6 +9,7 @@
 #include "file.h"
 
 #include "base/order.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 
@@ -23,15 +24,7 @@ static int compare_u64(const void *a, const void *b)
 /* The number of bounds <= address. */
 static uint32_t bound_above(const struct epoch *epoch, uint64_t address)
 {
-    uint32_t low = 0, high = epoch->bound_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (epoch->bounds[middle] <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)SEARCH(i, 0, epoch->bound_count, epoch->bounds[i] <= address);
 }
 
 /* Calls for each node that covers part of [from, to); leaves are n .. 2n-1. */
@@ -93,14 +86,9 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
 static int64_t newest_entry(const struct spex_perfdata *file, const struct epoch *epoch,
                             uint32_t node, uint64_t time)
 {
-    uint32_t first = node ? epoch->starts[node - 1] : 0, low = first, high = epoch->starts[node];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (file->maps.items[epoch->maps[epoch->entries[middle]]].time <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const uint32_t first = node ? epoch->starts[node - 1] : 0;
+    size_t low = SEARCH(i, first, epoch->starts[node],
+                        file->maps.items[epoch->maps[epoch->entries[i]]].time <= time);
     return low > first ? (int64_t)epoch->entries[low - 1] : -1;
 }
 

@@ -5,6 +5,7 @@
 #include "file.h"
 
 #include "base/order.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 #include <inttypes.h>
@@ -56,16 +57,9 @@ static const struct spex_perf_attr *event_of(const struct spex_perfdata *file, i
                                              const struct chunk *chunk)
 {
     const struct aux_span *spans = file->foreign.spans.items;
-    size_t low = 0, high = file->foreign.spans.count;
     const struct spex_perf_attr *found = NULL;
     const struct aux_span key = {.owner = owner, .offset = chunk->offset};
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_place(&spans[middle], &key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, file->foreign.spans.count, by_place(&spans[i], &key) <= 0);
     /* spans that begin before the chunk: the nearest ones, as each kind has its own offsets */
     for (size_t i = low; i && low - i < 4 && spans[i - 1].owner == owner; i--) {
         const struct aux_span *span = &spans[i - 1];

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/order.h"
+#include "base/search.h"
 #include "jit.h"
 
 #include <stdio.h>
@@ -427,18 +428,12 @@ void perfdata_state_fini(struct spex_perfdata *file)
 /* The last of the sorted items with this key that is no later than time. */
 #define LAST_BEFORE(result, vec, member, wanted, when)                                             \
     do {                                                                                           \
-        size_t low_ = 0, high_ = (vec)->count;                                                     \
-        while (low_ < high_) {                                                                     \
-            size_t middle_ = low_ + (high_ - low_) / 2;                                            \
-            if ((vec)->items[middle_].member < (wanted) ||                                         \
-                ((vec)->items[middle_].member == (wanted) &&                                       \
-                 (vec)->items[middle_].time <= (when)))                                            \
-                low_ = middle_ + 1;                                                                \
-            else                                                                                   \
-                high_ = middle_;                                                                   \
-        }                                                                                          \
+        size_t end_ =                                                                              \
+            SEARCH(i, 0, (vec)->count,                                                             \
+                   (vec)->items[i].member < (wanted) ||                                            \
+                       ((vec)->items[i].member == (wanted) && (vec)->items[i].time <= (when)));    \
         (result) =                                                                                 \
-            low_ && (vec)->items[low_ - 1].member == (wanted) ? &(vec)->items[low_ - 1] : NULL;    \
+            end_ && (vec)->items[end_ - 1].member == (wanted) ? &(vec)->items[end_ - 1] : NULL;    \
     } while (0)
 
 const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/search.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -211,14 +212,7 @@ void cube_rest_of(struct cube *cube, size_t rows, const struct cube *all, const 
 
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count)
 {
-    size_t low = 0, high = cube->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (cube->cells[middle].row < row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = SEARCH(i, 0, cube->count, cube->cells[i].row < row), high;
     for (high = low; high < cube->count && cube->cells[high].row == row; high++)
         ;
     *count = high - low;

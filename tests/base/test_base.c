@@ -6,6 +6,7 @@
 #include "base/out.h"
 #include "base/crew.h"
 #include "base/rng.h"
+#include "base/search.h"
 #include "base/sort.h"
 #include "base/vec.h"
 
@@ -301,6 +302,24 @@ static void test_sort(void **state)
         }
 }
 
+/* As counting from the left does, of any sorted items, from any of them on. */
+static void test_search(void **state)
+{
+    static uint64_t items[40];
+    struct rng rng = {3};
+    for (unsigned turn = 0; turn < 2000; turn++) {
+        const size_t count = rng_below(&rng, 40), from = rng_below(&rng, (uint32_t)count + 1);
+        const uint64_t key = rng_below(&rng, 32);
+        for (size_t i = 0; i < count; i++)
+            items[i] = rng_below(&rng, 30);
+        sort_items(items, count, sizeof *items, by_number, NULL, 1);
+        size_t want = from;
+        while (want < count && items[want] < key)
+            want++;
+        assert_int_equal(SEARCH(i, from, count, items[i] < key), want);
+    }
+}
+
 static void test_rng_is_fixed(void **state)
 {
     struct rng rng = {1};
@@ -310,5 +329,5 @@ static void test_rng_is_fixed(void **state)
 }
 
 TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_names), TEST(test_json),
-          TEST(test_vec), TEST(test_digits), TEST(test_crew), TEST(test_sort),
+          TEST(test_vec), TEST(test_digits), TEST(test_crew), TEST(test_sort), TEST(test_search),
           TEST(test_rng_is_fixed))
