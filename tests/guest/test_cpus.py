@@ -213,10 +213,8 @@ check("stat: no such file", code == 2 and "/nowhere.cpu: No such file" in err, e
 code, _, err = spex("vm", "--cpu", own("bad", ("l1d.wasy", 4)), "--guest", "/nowhere")
 check("vm: refused with file and reason",
       code == 2 and "bad.cpu: line" in err and "l1d.wasy" in err, err)
-code, _, err = spex("vm", "--model", "width=4,full", "--guest", "/nowhere")
-check("vm: no full model", code == 2 and "fast model" in err, err)
-code, _, err = spex("vm", "--model", "sampled", "--guest", "/nowhere")
-check("vm: no sampled detail", code == 2 and "'sampled'" in err and "fast model" in err, err)
+code, _, err = spex("vm", "--model", "width=4,sampled", "--guest", "/nowhere")
+check("vm: sampled detail is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
 code, _, err = spex("vm", "--cpu", hip12, "--guest", "/nowhere")
 check("vm: a CPU of one's own is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
 code, _, err, path = record("-q", "--cpu",
