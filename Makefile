@@ -23,6 +23,10 @@ check:
 	@command -v npm >/dev/null || scripts/setup feeds
 	@scripts/feeds-setup --short $(BUILD)/feeds
 	@scripts/fleet-setup $(BUILD)/fleet
+	@scripts/perf7-setup $(BUILD)/perf7
+	@scripts/vm-setup $(BUILD)/vm/debian
+	@scripts/vm-setup $(BUILD)/vm/newest trixie-backports
+	@scripts/qemu11-setup $(BUILD)/vm/qemu11
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C $(BUILD) --quiet

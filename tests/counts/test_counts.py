@@ -79,7 +79,8 @@ def main():
         skip("instruction counts", "no valgrind, or no cross compiler")
         done()
     if not update and lines[0] != f"# {toolchain}":
-        skip("instruction counts", f"counts.tsv is of {lines[0][2:]}, this is {toolchain}")
+        skip("instruction counts", f"counts.tsv is of {lines[0][2:]}, this is {toolchain}",
+             machine=True)
         done()
     with tempfile.TemporaryDirectory() as work:
         found = dict(measure(work))

@@ -5,7 +5,7 @@ from guest import *
 
 need_engine("programs that give up rights")
 if os.geteuid():
-    skip("programs that give up rights", "not root: nothing to give up")
+    skip("programs that give up rights", "not root: nothing to give up", machine=True)
     done()
 program = build("drops", "-pthread", "-static")
 os.chmod(WORK, 0o755)

@@ -108,7 +108,7 @@ code, out, err, path = record(starts, "exec", file("bad.sh", "#!/nonexistent/int
 equal("a script without its interpreter", (code, out), (9, b"No such file or directory\n"))
 code, out, err, path = record("sh", "-c", f"{starts} exit 3")
 if "ptrace is not allowed" in err:
-    skip("programs of this machine that start others", "ptrace is not allowed here")
+    skip("programs of this machine that start others", "ptrace is not allowed here", machine=True)
     done()
 equal("sh -c ./prog", code, 3)
 code, out, err, path = record(starts, "system",

@@ -13,7 +13,7 @@ from guest import *
 
 need_engine("killed")
 if not shutil.which("strace") or run("strace", "-o", "/dev/null", "true")[0]:
-    skip("killed", "strace does not work here")
+    skip("killed", "strace does not work here", machine=bool(shutil.which("strace")))
     done()
 LONG = bool(os.environ.get("SPEX_LONG"))
 tiny = build("tiny", "-static")

@@ -295,7 +295,7 @@ disk = os.path.join(WORK, "disk")
 os.mkdir(disk)
 code, _, err = run("mount", "-t", "tmpfs", "-o", "size=600k", "none", disk)
 if code:
-    skip("full disk", "cannot mount a small file system here")
+    skip("full disk", "cannot mount a small file system here", machine=True)
 else:
     try:
         code, out, err = spex("record", "-c", "256", "-m", ",256K", "-o", disk + "/perf.data", work,

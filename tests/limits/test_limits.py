@@ -170,7 +170,7 @@ if os.geteuid() == 0:
     check("that of somebody else is not, and that is said",
           "jitted" not in out and "neither to you nor to root" in err, (out, err))
 else:
-    skip("perf-PID.map of somebody else", "needs root to make one")
+    skip("perf-PID.map of somebody else", "needs root to make one", machine=True)
 os.unlink(MAP)
 os.mkfifo(MAP)
 code, out, err, _ = measure("report", "-i", "jit.data", "--symfs", "fs", timeout=5)

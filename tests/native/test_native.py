@@ -246,7 +246,7 @@ def until_read(path):
 def test_hotplug():
     """What Linux says of its CPUs is made up here; their events are real."""
     if os.cpu_count() < 2:
-        return skip("CPUs that go and come", "one CPU")
+        return skip("CPUs that go and come", "one CPU", machine=True)
     hot = machine("hot", {"arm_spe_0": (1, "0-1", TERMS)},
                   **{"sys/devices/system/cpu/present": "0-1\n"})
     online = f"{hot}/sys/devices/system/cpu/online"
@@ -443,7 +443,8 @@ def allowed():
 
 ok, why = allowed()
 if not ok or not shutil.which("perf"):
-    skip("recordings", why.strip().splitlines()[-1] if why.strip() else "no perf here")
+    skip("recordings", why.strip().splitlines()[-1] if why.strip() else "no perf here",
+         machine=bool(shutil.which("perf")))
 else:
     for test in (test_program, test_running, test_hotplug, test_bpf, test_limits, test_stat,
                  test_nodes, test_killed):
@@ -451,6 +452,6 @@ else:
     if os.geteuid() == 0:
         test_privilege()
     else:
-        skip("privileges", "only root can drop some")
+        skip("privileges", "only root can drop some", machine=True)
 shutil.rmtree(WORK, ignore_errors=True)
 done()

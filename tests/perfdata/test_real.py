@@ -183,13 +183,14 @@ def record(options, out):
 r = record("-e cpu-clock", PATH)
 if r.returncode:
     skip("recordings of this machine",
-         "perf record does not work here: " + r.stderr.decode()[-200:].replace("\n", " "))
+         "perf record does not work here: " + r.stderr.decode()[-200:].replace("\n", " "),
+         machine=True)
     done()
 for title, options in MODES:
     r = record(options, PATH)
     if r.returncode:
         skip(title, r.stderr.decode(errors="replace").strip().splitlines()[-1][:100] if r.stderr
-             else "refused")
+             else "refused", machine=True)
         continue
     judge(title)
 r = record("-e cpu-clock -g -z", PATH)
