@@ -27,10 +27,10 @@
 
 struct vm_options {
     const char *features, *cpu, *kernel, *initrd, *append, *setup, *suite, *guest, *share, *memory;
-    const char *qemu, *log, *seed, *model;
-    struct cli_list inject, choices;
+    const char *qemu, *log, *seed, *model, *firmware;
+    struct cli_list inject, choices, devices;
     uint64_t smp;
-    bool el2, verbose;
+    bool el2, verbose, append_only;
 };
 
 enum { ARGS = 96, TEXT = 4096 };
@@ -232,8 +232,9 @@ static void add_machine(struct command *c, const struct vm_options *o,
     char path[2 * TEXT], sve[32] = "sve=off", core[32] = "";
     uint32_t midr = config->unit.features.midr;
     add_all(c, o->qemu, "-M", NULL);
-    add(c, "virt,gic-version=3%s%s%s", o->el2 ? ",virtualization=on" : "", dtb ? ",dumpdtb=" : "",
-        dtb ? escaped(dtb, path) : "");
+    /* The SPU is in the device tree alone: firmware is not to hand out tables of ACPI instead. */
+    add(c, "virt,gic-version=3%s%s%s%s", o->el2 ? ",virtualization=on" : "",
+        o->firmware ? ",acpi=off" : "", dtb ? ",dumpdtb=" : "", dtb ? escaped(dtb, path) : "");
     add(c, "-cpu");
     if (midr >> 24) /* a core that exists: tools in the guest decode its data sources */
         snprintf(core, sizeof core, ",midr=0x%x", midr);
@@ -400,11 +401,16 @@ static bool find_guest(struct vm_options *o, char kernel[TEXT], char initrd[TEXT
         o->kernel = o->kernel ? o->kernel : kernel;
         o->initrd = o->initrd ? o->initrd : initrd;
     }
-    return readable("kernel", o->kernel) && (!o->initrd || readable("initrd", o->initrd)) &&
+    return (!o->kernel || readable("kernel", o->kernel)) &&
+           (!o->initrd || readable("initrd", o->initrd)) &&
+           (!o->firmware || readable("firmware", o->firmware)) &&
            (!o->share || readable("share", o->share));
 }
 
-/* The kernel's arguments. The driver refuses KPTI: its buffer is in kernel addresses. */
+/*
+ * The kernel's arguments: those of --append, and what Linux needs. The driver refuses KPTI: its
+ * buffer is in kernel addresses.
+ */
 static void add_arguments(struct command *c, const struct vm_options *o)
 {
     char size[64] = "";
@@ -412,6 +418,11 @@ static void add_arguments(struct command *c, const struct vm_options *o)
     /* A serial console does not know its size; as environment of the guest's init it may help. */
     if (isatty(STDIN_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_row)
         snprintf(size, sizeof size, " LINES=%u COLUMNS=%u", window.ws_row, window.ws_col);
+    if (o->append_only) {
+        if (o->append)
+            add_all(c, "-append", o->append, NULL);
+        return;
+    }
     add(c, "-append");
     add(c, "console=ttyAMA0 kpti=off%s%s%s%s", o->verbose ? "" : " quiet", size,
         o->append ? " " : "", o->append ? o->append : "");
@@ -421,10 +432,17 @@ static void add_guest(struct command *c, const struct vm_options *o, const struc
                       const char *plugin, const char *settings)
 {
     char path[2 * TEXT], log[2 * TEXT];
-    add_all(c, "-dtb", p->dtb, "-kernel", o->kernel, "-no-reboot", NULL);
+    add_all(c, "-dtb", p->dtb, "-no-reboot", NULL);
+    if (o->firmware)
+        add_all(c, "-bios", o->firmware, NULL);
+    if (o->kernel)
+        add_all(c, "-kernel", o->kernel, NULL);
     if (o->initrd)
         add_all(c, "-initrd", o->initrd, NULL);
-    add_arguments(c, o);
+    if (o->kernel)
+        add_arguments(c, o);
+    for (size_t i = 0; i < o->devices.count; i++)
+        add_all(c, "-device", o->devices.items[i], NULL);
     if (o->share) {
         add(c, "-fsdev");
         add(c, "local,id=share,path=%s,security_model=none", escaped(o->share, path));
@@ -440,8 +458,8 @@ static void announce(const struct vm_options *o)
 {
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "spex vm: booting %s with %llu CPU%s, SPU of %s; Ctrl-A X ends it\n",
-                o->kernel, (unsigned long long)o->smp, o->smp > 1 ? "s" : "",
-                o->features ? o->features : o->cpu);
+                o->kernel ? o->kernel : o->firmware, (unsigned long long)o->smp,
+                o->smp > 1 ? "s" : "", o->features ? o->features : o->cpu);
 }
 
 /* A prepared guest has a shell, which ends, and with it the guest, when its input does. */
@@ -475,8 +493,10 @@ static int run_vm(void *options, int argc, char **argv)
         return cli_usage("%s", error.text);
     if (!o->smp || o->smp > 64)
         return cli_usage("--smp takes 1 to 64");
-    if (!o->guest && !o->kernel)
-        return cli_usage("say which guest to run: --guest DIR, or --kernel IMAGE --initrd FILE");
+    if (!o->guest && !o->kernel && !o->firmware)
+        return cli_usage("say which guest to run: --guest DIR, --kernel IMAGE or --firmware FILE");
+    if (!o->guest && !o->kernel && (o->initrd || o->append || o->append_only))
+        return cli_usage("--initrd, --append and --append-only are for a --kernel");
     if (!find_guest(o, kernel, initrd) || !cli_locate("libspex-qemu.so", plugin, sizeof plugin) ||
         !make_scratch(&scratch))
         return CLI_DATA;
@@ -516,6 +536,13 @@ static const struct cli_option vm_options[] = {
     {"kernel", 0, CLI_STRING, AT(kernel), "IMAGE", "kernel to boot", NULL, NULL},
     {"initrd", 0, CLI_STRING, AT(initrd), "FILE", "initial RAM disk", NULL, NULL},
     {"append", 0, CLI_STRING, AT(append), "TEXT", "more kernel arguments", NULL, NULL},
+    {"append-only", 0, CLI_FLAG, AT(append_only), NULL,
+     "no kernel arguments but those of --append: for what is not Linux", NULL, NULL},
+    {"firmware", 0, CLI_STRING, AT(firmware), "FILE",
+     "firmware that starts first, for example UEFI; it finds the SPU in the device tree", NULL,
+     NULL},
+    {"device", 0, CLI_LIST, AT(devices), "DEVICE", "a device of QEMU, as its -device takes it",
+     NULL, NULL},
     {"share", 0, CLI_STRING, AT(share), "DIR",
      "mount this directory at /host; a prepared guest runs /host/run if there is one, writes its "
      "exit status to /host/status and powers off",

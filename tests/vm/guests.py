@@ -47,6 +47,18 @@ def build_bare():
     return elf if code == 0 else None, err
 
 
+def build_firmware(elf):
+    """The same guest as firmware, which copies itself to where it is linked: (its image
+    or None, why)."""
+    image = os.path.join(WORK, "bare.fd")
+    script = (f"aarch64-linux-gnu-objcopy -O binary {elf} {WORK}/bare.bin && "
+              f"aarch64-linux-gnu-gcc -nostdlib -static -Wl,-Ttext=0 -Wl,--build-id=none "
+              f"-Wa,-I,{WORK} -o {WORK}/firmware {HERE}/bare/firmware.S && "
+              f"aarch64-linux-gnu-objcopy -O binary {WORK}/firmware {image}")
+    code, out, err = run("sh", "-c", script)
+    return image if code == 0 else None, err
+
+
 class Log:
     """The unit's own log (--log) of one CPU: lines of a script."""
 

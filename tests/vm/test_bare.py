@@ -11,10 +11,10 @@ LOOPS = ["alu", "fault", "svc", "atomic", "zva", "mrs", "call"]
 FEATURES = "v1p4"
 
 
-def boot(elf, title, *options):
+def boot(elf, title, *options, how="--kernel"):
     log = os.path.join(WORK, re.sub(r"\W+", "-", title) + ".log")
     try:
-        code, out, err = spex("vm", "--kernel", elf, "--log", log, "--features", FEATURES, *options,
+        code, out, err = spex("vm", how, elf, "--log", log, "--features", FEATURES, *options,
                               timeout=120)
     except subprocess.TimeoutExpired as e:
         code, out, err = None, e.stdout or b"", "it does not end"
@@ -129,6 +129,50 @@ def test_faults(title, v):
           v["no_room.end"] == 0x48000000 and v["no_room.written"] == 0, v["no_room.count"])
 
 
+def test_session(title, v):
+    """What kvm-unit-tests asks of SPE: 3 of the identification, 9 of a session, 2 of events."""
+    idr = v["pmsidr"]
+    check(f"{title}: PMSIDR_EL1.CountSize is 12 or 16 bits", idr >> 16 & 15 in (2, 3), hex(idr))
+    check(f"{title}: PMSIDR_EL1.MaxSize is 16 to 2048 bytes", 4 <= idr >> 12 & 15 <= 11, hex(idr))
+    check(f"{title}: PMSIDR_EL1.Interval is one of the manual's",
+          idr >> 8 & 15 in (0, 2, 3, 4, 5, 6, 7, 8), hex(idr))
+    at = 0x48000000
+    equal(f"{title}: PMBPTR_EL1 and PMBLIMITR_EL1 read as written, without E",
+          (v["session.pmbptr"], v["session.pmblimitr"]), (at, at + 0x1000))
+    equal(f"{title}: PMSIRR_EL1, PMSCR_EL1 and PMSFCR_EL1 read as written",
+          (v["session.pmsirr"], v["session.pmscr"], v["session.pmsfcr"]), (4096, 0x72, 0))
+    equal(f"{title}: nothing is profiled and no event is reported before PMBLIMITR_EL1.E is set",
+          (v["session.before"], v["session.pmbsr_before"]), (0, 0))
+    size = v["session.end"] - at
+    check(f"{title}: after it records are in the buffer, up to PMBPTR_EL1",
+          0 < size < 0x1000 and 0 < v["session.after"] <= -(-size // 8), v)
+    equal(f"{title}: and still no event", v["session.pmbsr"], 0)
+
+
+def test_machine_options(elf):
+    """--append-only, --device and --firmware reach QEMU, and the guest is the same."""
+    v, _ = boot(elf, "usual options")
+    equal("the usual arguments are those of Linux, and no device is there",
+          (v.get("tree.kpti"), v.get("tree.only"), v.get("virtio.kinds")), (1, 0, 1))
+    equal("the device tree has the SPU", v.get("tree.spe"), 1)
+    w, _ = boot(elf, "append only", "--append-only", "--append", "only=this",
+                "--device", "virtio-rng-device", "--device", "virtio-balloon-device")
+    equal("--append-only: --append's and no other; --device: each is there",
+          (w.get("tree.kpti"), w.get("tree.only"), w.get("virtio.kinds")),
+          (0, 1, 1 | 1 << 4 | 1 << 5))
+    image, why = build_firmware(elf)
+    if not check("the guest as firmware builds", image, why):
+        return
+    for el in ([], ["--el2"]):
+        of_kernel, _ = (v, None) if not el else boot(elf, "EL2 as kernel", *el)
+        f, _ = boot(image, " ".join(["firmware", *el]), *el, how="--firmware")
+        keys = [k for k in of_kernel if k.endswith((".counted", ".left", ".bytes", ".pmbsr",
+                                                    ".end", ".esr", ".spe"))]
+        equal(f"--firmware {' '.join(el)}: measures what it does as a kernel",
+              [(k, f.get(k)) for k in keys], [(k, of_kernel[k]) for k in keys])
+        equal(f"--firmware {' '.join(el)}: no kernel arguments", f.get("tree.kpti"), 0)
+
+
 def test_el2(title, v, traps):
     if traps:
         equal(f"{title}: MDCR_EL2.TPMS traps PMSCR_EL1, E2PB traps PMBPTR_EL1: "
@@ -154,6 +198,7 @@ def test_machine(title, elf, *options, traps=True):
         equal(f"{title}: ID_AA64DFR0_EL1.PMSVer", v["dfr0"] >> 32 & 15, 5)
         test_el1(title, v, log)
         test_faults(title, v)
+        test_session(title, v)
         log.replay("bare-" + title.split()[-1])
     second, log = boot(elf, f"{title} two CPUs", "--smp", "2", *options)
     if v.get("done") and second.get("done"):
@@ -174,6 +219,7 @@ def main():
     if not check("the guest builds", elf, why):
         done()
     test_machine("QEMU 7.2", elf)
+    test_machine_options(elf)
     program, why = qemu11()
     if program:
         test_machine("QEMU 11.1", elf, "--qemu", program, traps=False)

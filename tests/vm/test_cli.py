@@ -24,9 +24,14 @@ def test_words(elf):
         check(f"{' '.join(words)} is refused", code == 2 and why in err, err)
     code, out, err = spex("vm")
     check("without a guest", code == 2 and "--guest DIR" in err, err)
+    for words in (["--append", "x"], ["--append-only"], ["--initrd", elf]):
+        code, out, err = spex("vm", "--firmware", elf, *words)
+        check(f"--firmware alone, with {words[0]}", code == 2 and "are for a --kernel" in err, err)
     for words, why in [(["--kernel", "/no/Image"], "kernel: /no/Image: No such file"),
                        (["--kernel", elf, "--initrd", "/no/initrd"],
                         "initrd: /no/initrd: No such file"),
+                       (["--firmware", "/no/fd"], "firmware: /no/fd: No such file"),
+                       (["--kernel", elf, "--device", "no-such"], "no-such"),
                        (["--guest", "/no"], "make one with: spex vm --setup /no"),
                        (["--kernel", elf, "--qemu", "/no/qemu"],
                         "cannot run /no/qemu (Debian packages: qemu-system-arm"),

@@ -13,6 +13,7 @@
 #define PMSCR "S3_0_C9_C9_0"
 #define PMSICR "S3_0_C9_C9_2"
 #define PMSIRR "S3_0_C9_C9_3"
+#define PMSFCR "S3_0_C9_C9_4"
 #define PMSIDR "S3_0_C9_C9_7"
 #define PMBLIMITR "S3_0_C9_C10_0"
 #define PMBPTR "S3_0_C9_C10_1"
@@ -407,6 +408,84 @@ static void no_room(void)
     print("no_room", ".written", *(volatile uint64_t *)BUFFER);
 }
 
+/* ---- a session as kvm-unit-tests have it ---- */
+
+static void load(uint64_t turns)
+{
+    while (turns--)
+        (void)*(volatile uint64_t *)(BUFFER + 0x180000);
+}
+
+/* Not to be compiled to a call of memcmp. */
+static uint64_t words_written(uint64_t start, uint64_t end)
+{
+    uint64_t found = 0;
+    for (uint64_t p = start; p < end; p += 8)
+        found += *(volatile uint64_t *)p != 0;
+    return found;
+}
+
+/*
+ * Everything is set up, PMSCR_EL1 too, but for PMBLIMITR_EL1.E: that alone begins and ends
+ * the session.
+ */
+static void session(void)
+{
+    enum { LIMIT = BUFFER + 0x1000, CONTROL = E1SPE | TS | PA | 1 << 6, INTERVAL = 4096 };
+    buffer(BUFFER, LIMIT);
+    WRITE(PMBLIMITR, LIMIT);
+    ISB();
+    for (uint64_t p = BUFFER; p < LIMIT; p += 8)
+        *(volatile uint64_t *)p = 0;
+    WRITE(PMSICR, 0);
+    WRITE(PMSFCR, 0);
+    WRITE(PMSIRR, INTERVAL);
+    WRITE(PMSCR, CONTROL);
+    ISB();
+    load(20000);
+    PSB();
+    print("session", ".pmbptr", READ(PMBPTR));
+    print("session", ".pmblimitr", READ(PMBLIMITR));
+    print("session", ".pmsirr", READ(PMSIRR));
+    print("session", ".pmscr", READ(PMSCR));
+    print("session", ".pmsfcr", READ(PMSFCR));
+    print("session", ".before", words_written(BUFFER, LIMIT));
+    print("session", ".pmbsr_before", READ(PMBSR));
+    WRITE(PMBLIMITR, LIMIT | 1);
+    ISB();
+    load(20000);
+    WRITE(PMBLIMITR, LIMIT);
+    ISB();
+    print("session", ".end", stop());
+    print("session", ".after", words_written(BUFFER, LIMIT));
+    print("session", ".pmbsr", READ(PMBSR));
+    WRITE(PMSCR, 0);
+    ISB();
+}
+
+/* ---- what QEMU was told ---- */
+
+static uint64_t in_tree(const char *word)
+{
+    const char *tree = (const char *)0x40000000; /* where QEMU puts it */
+    for (const char *p = tree; p < tree + 0x20000; p++)
+        for (unsigned i = 0; p[i] == word[i];)
+            if (!word[++i])
+                return 1;
+    return 0;
+}
+
+static void machine(void)
+{
+    print("tree", ".spe", in_tree("arm,statistical-profiling-extension-v1"));
+    print("tree", ".kpti", in_tree("kpti=off"));
+    print("tree", ".only", in_tree("only=this"));
+    uint64_t devices = 0; /* of virtio: the bits of their kinds */
+    for (uint64_t at = 0x0a000000; at < 0x0a004000; at += 0x200)
+        devices |= BIT(*(volatile uint32_t *)(at + 8) & 63);
+    print("virtio", ".kinds", devices);
+}
+
 /* ---- EL2 ---- */
 
 static uint64_t read_pmbptr(uint64_t unused, uint64_t address)
@@ -490,6 +569,7 @@ void main(void)
     print("dfr0", "", READ("ID_AA64DFR0_EL1"));
     print("pmbidr", "", READ(PMBIDR));
     print("pmsidr", "", READ(PMSIDR));
+    machine();
     make_tables();
     if (el == 2) {
         at_el2();
@@ -506,6 +586,8 @@ void main(void)
         faults();
         interrupt("interrupt", BUFFER + 0x1000);
         no_room();
+        no_room(); /* once more: nothing of the first is left */
+        session();
     }
     print("done", "", 1);
 }
