@@ -37,8 +37,8 @@ check("a thread that waits goes on soon after the write that it waits for",
 # A thread that says that it waits (YIELD) lets the other go on at once: a line that is handed to
 # and fro by compare and swap takes no longer than its way and the moment that its owner keeps it.
 micro, path = os.path.join(WORK, "micro"), os.path.join(WORK, "pingpong")
-subprocess.run([CC, "-O2", "-static", "-pthread", "-o", micro,
-                os.path.join(HERE, "..", "validate", "micro.c")], check=True)
+subprocess.run([CC, "-D_GNU_SOURCE", "-O2", "-static", "-pthread", "-o", micro,
+                os.path.join(SOURCE, "src/micro/micro.c")], check=True)
 code, out, err = run(SPEX, "record", "-q", "--model", "full,cluster=1,far.latency=150,lease=30",
                      "--truth", "-c", "1048576", "-o", path, "--", micro, "pingpong", "2000")
 check("pingpong: ends well", code == 0, err)
