@@ -393,13 +393,14 @@ static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool 
     return events;
 }
 
-/* Optional packets: physical address and contexts. */
-static void draw_optional(const struct spex_generator *g, struct draft *d, uint64_t pc, unsigned el)
+/* Optional packets: physical address, if there is an access, and contexts. */
+static void draw_optional(const struct spex_generator *g, struct draft *d, uint64_t pc, unsigned el,
+                          bool made)
 {
     const struct arch_features *f = d->f;
     struct spex_record *r = d->record;
     struct rng *rng = d->rng;
-    if (r->present & SPEX_HAS_VA && chance(rng, 50))
+    if (r->present & SPEX_HAS_VA && made && chance(rng, 50))
         add_address(d, SPEX_ADDRESS_PA, draw_pa(d, pc, r->address[SPEX_ADDRESS_VA]));
     bool el2_enabled = f->EL2 && (spex_address_ns(pc) || f->SEL2);
     unsigned contexts = rng_below(rng, 4);
@@ -472,7 +473,7 @@ void draw_record(const struct spex_generator *g, struct draw_state *s, struct dr
         draw_data_access(d, &t, fate, pc, translation, made);
     add_events(d, events, g->options.layout);
 
-    draw_optional(g, d, pc, el);
+    draw_optional(g, d, pc, el, made.made);
     if (g->options.layout == SPEX_LAYOUT_N1)
         return;
     if (f->PBT && fate.events == 2 && chance(rng, branch && taken ? 80 : 20))

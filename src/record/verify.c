@@ -26,7 +26,8 @@ static const char *const slot_names[SLOTS] = {
 #define ENTRY(h) WIRE_IS(h, OPERATION_TYPE) ? SLOT_OP : SLOT_OF_HEADER(h)
 static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 
-#define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
+#define CACHE_EVENTS (BITS(3, 2) | BITS(10, 8) | BITS(23, 19))
+#define MEMORY_EVENTS (CACHE_EVENTS | BITS(5, 4) | BIT(11))
 
 enum { QUEUE = VERIFY_CHECKS + 32 };
 enum { REALM_EL3 = 0xf }; /* NS, EL, NSE in [63:60] */
@@ -267,6 +268,7 @@ static void check_record(struct spex_verifier *v, uint64_t end)
         facts |= bits_get(e, 18, 17) << 20;
         facts |= bits_get(e, 24, 24) << 31;
         facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;
+        facts |= e & CACHE_EVENTS ? CACHE_EVENT : 0;
         uint64_t alone = e & ~(e << 1); /* events whose access event below is missing */
         facts |= (alone & s->tables.misses ? MISS_ALONE : 0) | (alone & BIT(5) ? WALK_ALONE : 0);
         if (e & s->tables.events_zero) {
@@ -284,6 +286,7 @@ static void check_record(struct spex_verifier *v, uint64_t end)
     if (facts & HAS(PC)) {
         uint64_t pc = s->payload[PC];
         facts |= (uint64_t)s->tables.pc_facts[pc >> 60] << 16;
+        facts |= pc & 3 ? PC_UNALIGNED : 0;
         check_address(v, PC);
         if (facts & HAS(TARGET) && s->payload[TARGET] >> 60 != pc >> 60)
             facts |= MOVED;

@@ -28,9 +28,12 @@ static const struct check checks[] = {
     {HAS(SOURCE), 0, SOURCE_LDS, SOURCE},
     {HAS(SOURCE) | NO_SOURCE, 0, SOURCE_STORE, SOURCE},
     {EXECUTED | NEEDS_SOURCE, HAS(SOURCE), SOURCE_MISSING, RECORD},
+    {EXECUTED | PERHAPS | CACHE_EVENT | LOAD, HAS(SOURCE), SOURCE_MISSING, RECORD},
     {EMPTY, PARTIAL, EVENT_EMPTY, EVENTS},
     {EXECUTED | EMPTY | MEMORY_EVENT, 0, EMPTY_ACCESS, EVENTS},
     {EXECUTED | EMPTY | HAS(SOURCE), 0, EMPTY_ACCESS, SOURCE},
+    {EXECUTED | EMPTY | TRANSLATED, 0, EMPTY_TRANSLATION, TRANSLATION},
+    {EXECUTED | EMPTY | HAS(PA), 0, EMPTY_PA, PA},
     {MISPREDICT | NO_BRANCH, 0, EVENT_MISPREDICT, EVENTS},
     {NOT_TAKEN | KNOWN, CONDITIONAL, EVENT_NOT_TAKEN, EVENTS},
     {PARTIAL | NO_PREDICATE, 0, EVENT_PREDICATE_OP, EVENTS},
@@ -39,6 +42,7 @@ static const struct check checks[] = {
     {EXECUTED | WALK_ALONE, 0, EVENT_WALK, EVENTS},
     {TRANSFORMED | HAS(PC), PC_EL1, OP_NV2_LEVEL, OP},
     {EXECUTED, HAS(PC), PC_MISSING, RECORD},
+    {EXECUTED | PC_UNALIGNED, 0, PC_ALIGNMENT, PC},
     {EXECUTED, HAS(OP), OP_MISSING, RECORD},
     {EXECUTED, HAS(TOTAL), TOTAL_MISSING, RECORD},
     {EXECUTED, HAS(ISSUE), ISSUE_MISSING, RECORD},
@@ -49,6 +53,7 @@ static const struct check checks[] = {
     {BRANCH | EXCEPTION, 0, BRANCH_EXCEPTION, OP},
     {EXECUTED | NEEDS_VA, HAS(VA), VA_MISSING, RECORD},
     {EXECUTED | NEEDS_TRANSLATION | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
+    {EXECUTED | PERHAPS | CACHE_EVENT | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
     {EXECUTED | TRANSLATED, HAS(VA), TRANSLATION_ALONE, TRANSLATION},
     {EXECUTED | SVE_ACCESS, HAS(VA) | PARTIAL, SVE_VA_MISSING, RECORD},
     {EXECUTED | SVE_ACCESS | HAS(VA), HAS(TRANSLATION) | EMPTY, SVE_TRANSLATION_MISSING, RECORD},
@@ -74,6 +79,7 @@ static enum rule branch_rule(const struct spex_op_type *t)
     return t->gcs && t->cr == NEITHER        ? OP_GCS_CALL
            : t->cr == RETURN && !t->indirect ? OP_RETURN_DIRECT
            : t->cr == CALL && t->cond        ? OP_LINK_COND
+           : t->indirect && t->cond          ? OP_INDIRECT_COND
                                              : FINE;
 }
 
@@ -166,7 +172,7 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return memory | NO_PREDICATE | access | (t->store && status ? 0 : load);
     }
     case SPEX_SUB_LDST_EXTENDED:
-        return memory | NO_PREDICATE | (t->excl && t->store ? 0 : access) |
+        return memory | NO_PREDICATE | (t->excl && t->store ? PERHAPS : access) |
                (t->at && t->store ? 0 : load);
     case SPEX_SUB_LDST_TAG:
         return memory | NO_PREDICATE | access | load;
@@ -179,11 +185,11 @@ static uint64_t op_facts(const struct arch_features *f, bool known, const struct
         return memory | source | (vectors ? 0 : NO_PREDICATE) | (vectors || copies ? 0 : access);
     }
     case SPEX_SUB_LDST_NV2: /* the address may be missing, but memory was read */
-        return memory | NO_PREDICATE | TRANSFORMED | load;
+        return memory | NO_PREDICATE | PERHAPS | TRANSFORMED | load;
     case SPEX_SUB_LDST_MEMSET:
-        return memory | NO_PREDICATE | NO_SOURCE;
+        return memory | NO_PREDICATE | PERHAPS | NO_SOURCE;
     case SPEX_SUB_LDST_MEMCPY:
-        return memory | NO_PREDICATE | (t->store ? NO_SOURCE : 0);
+        return memory | NO_PREDICATE | PERHAPS | (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_SVE_SME: { /* from SPEv1p2 on, loads say whether they are predicated */
         bool unpredicated = !t->pred && (t->store || (known && f->version >= 3));
         return memory | (t->store ? NO_SOURCE : 0) | (unpredicated ? NO_PREDICATE : 0) |

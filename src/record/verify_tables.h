@@ -76,7 +76,10 @@ enum {
 #define LOAD              BIT(46)
 #define SVE_ACCESS        BIT(47) /* a vector access other than the loads below */
 #define SVE_LOAD          BIT(48) /* of a vector, perhaps predicated, so perhaps non-faulting */
-/* Facts of the counters and the previous target. */
+#define PERHAPS           BIT(49) /* a memory access, if there is anything to access */
+/* Facts of the PC, the events, the counters and the previous target. */
+#define PC_UNALIGNED      BIT(58)
+#define CACHE_EVENT       BIT(59) /* E[3:2], E[10:8], E[23:19]: memory was accessed */
 #define TRANSLATED        BIT(60) /* has a translation latency that is not zero */
 #define ISSUE_ABOVE       BIT(61) /* issue latency above total */
 #define TRANSLATION_ABOVE BIT(62)
@@ -88,7 +91,7 @@ struct check {
     uint8_t rule, at;
 };
 
-enum { VERIFY_CHECKS = 56, VERIFY_EVENTS = 7 }; /* capacity of checks; number of event checks */
+enum { VERIFY_CHECKS = 62, VERIFY_EVENTS = 7 }; /* capacity of checks; number of event checks */
 
 struct verify_tables {
     struct arch_features features;

@@ -13,8 +13,8 @@ struct reading {
     const struct arch_features *f;
     const struct spex_record *r;
     bool executed;
-    bool va, latency, source, partial, empty, event; /* of an access */
-    bool accesses;                                   /* anything of that */
+    bool va, latency, source, partial, empty, event, cached; /* of an access */
+    bool accesses;                                           /* anything of that */
 };
 
 static inline bool reading_bit(uint64_t value, unsigned bit)
@@ -38,14 +38,16 @@ static inline const char *reading_of_access(const struct reading *x, bool load, 
     return NULL;
 }
 
-/* Any of it may be missing: what is there must still be of a load or of a store. */
+/* Any of it may be missing if there was no access, which no cache event says then. */
 static inline const char *reading_of_part(const struct reading *x, bool load, bool source_needed)
 {
     if (x->partial || x->empty)
         return "E[18:17]: only SVE and SME operations have a Governing predicate (D18.2.6)";
     if (!load && x->source)
         return "Data Source says where the data of a load came from (D18.2.4)";
-    if (x->executed && load && source_needed && x->f->LDS && !x->source)
+    if (x->executed && x->cached && x->va && !x->latency)
+        return "the translation latency is recorded (D17.6.4)";
+    if (x->executed && load && (source_needed || x->cached) && x->f->LDS && !x->source)
         return "Data Source is included for all other loads (D18.2.4)";
     return NULL;
 }
@@ -110,7 +112,8 @@ static inline const char *reading_of_ldst(const struct reading *x, unsigned payl
                    ? reading_of_older(x, load, f->LS64 || older_copy, true)
                    : reading_of_access(x, load, f->version < 2 && f->LS64);
     case 0x04:
-        return older_vector ? reading_of_part(x, load, false) : reading_of_access(x, load, false);
+        return older_vector ? reading_of_older(x, load, false, true)
+                            : reading_of_access(x, load, false);
     default: /* Allocation Tags 0x14, GCS 0x40 and 0x44 */
         return reading_of_access(x, load, false);
     }
@@ -124,6 +127,8 @@ static inline const char *reading_of_branch(const struct reading *x, unsigned pa
         return "a procedure return takes its address from a register";
     if (cr == 1 && conditional)
         return "there is no conditional branch with link";
+    if (indirect && conditional)
+        return "no conditional branch takes its target from a register";
     if (x->partial)
         return "E[18:17]: only SVE and SME operations have a Governing predicate (D18.2.6)";
     if (!gcs)
@@ -159,6 +164,12 @@ static inline const char *reading_of_executed(const struct reading *x)
         return "it waits for the MMU from its start to its end (D17.6.4)";
     if (x->empty && (x->event || x->source))
         return "if the access does not occur, its events are zero (D17.6.4)";
+    if (x->empty && x->latency && r->translation)
+        return "if the PE does not perform the access: not recorded, or zero (D17.6.4)";
+    if (x->empty && r->present & SPEX_HAS_PA)
+        return "not output if the PE does not translate the address (D17.6.4)";
+    if (r->address[SPEX_ADDRESS_PC] & 3)
+        return "A64 instructions are words at multiples of four bytes";
     if (x->latency && r->translation && !x->va)
         return "without an address the translation latency is absent or zero (D17.6.4)";
     if (r->present & SPEX_HAS_ALT_ISSUE && x->f->ALTCLK == 1 && !reading_bit(r->events, 24))
@@ -170,6 +181,7 @@ static inline const char *reading_of_executed(const struct reading *x)
 static inline const char *reading_broken(const struct arch_features *f, const struct spex_record *r)
 {
     const uint64_t of_access = 0x3cu | 0xf00u | 0xf80000u; /* E[5:2], E[11:8], E[23:19] */
+    const uint64_t of_caches = 0x0cu | 0x700u | 0xf80000u; /* E[3:2], E[10:8], E[23:19] */
     /* An exception condition that raised none may leave no more (D17.6.10). */
     const unsigned bare = SPEX_HAS_PC | SPEX_HAS_EVENTS | SPEX_HAS_TIMESTAMP | SPEX_HAS_OTHER;
     struct reading x = {
@@ -183,6 +195,7 @@ static inline const char *reading_broken(const struct arch_features *f, const st
         .partial = reading_bit(r->events, 17),
         .empty = reading_bit(r->events, 18),
         .event = r->events & of_access,
+        .cached = r->events & of_caches,
     };
     x.accesses = x.va || x.latency || x.source || x.event || r->present & SPEX_HAS_PA;
     if (!(r->present & SPEX_HAS_EVENTS))

@@ -114,6 +114,7 @@ static bool read_too(const char *rule)
         "source-missing",      "events-missing",    "event-empty",       "empty-access",
         "event-predicate-op",  "event-memory-op",   "op-extended",       "op-exclusive",
         "op-gcs-call",         "op-return-direct",  "op-link-cond",      "pc-missing",
+        "op-indirect-cond",    "empty-translation", "empty-pa",          "pc-alignment",
         "op-missing",          "total-missing",     "issue-missing",     "va-missing",
         "translation-missing", "translation-alone", "sve-va-missing",    "sve-translation-missing",
         "sve-source-missing",  "sve-load-access",   "prev-level",        "memory-op",
