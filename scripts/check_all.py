@@ -12,8 +12,9 @@ import sys
 import time
 
 TARGETS = ["check", "check-threads", "check-programs", "check-turns", "check-model", "check-html",
-           "check-exec", "check-faults", "check-feeds", "check-fleet", "check-pgo", "check-vm",
-           "check-engines", "check-ports", "check-deb", "mutate", "validate"]
+           "check-exec", "check-perf", "perf-check", "check-faults", "check-feeds", "check-fleet",
+           "check-pgo", "check-vm", "check-engines", "check-ports", "check-deb", "mutate",
+           "validate"]
 
 
 def commit():
