@@ -194,14 +194,8 @@ else:
 
 # ---- debuginfod ----
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 if shutil.which("debuginfod"):
-    port = free_port()
+    port = free_ports(1)[0]
     os.makedirs(f"{D}/served")
     shutil.copy(f"{D}/a.debug", f"{D}/served/a.debug")
     shutil.copy(f"{D}/b", f"{D}/served/b")
@@ -243,7 +237,6 @@ if shutil.which("debuginfod"):
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(8)
-        began = time.monotonic()
         rows, err = lookup(f"{D}/root/usr/bin/prog",
                            env={**client,
                                 "DEBUGINFOD_URLS": f"http://127.0.0.1:{deaf.getsockname()[1]}",

@@ -112,9 +112,9 @@ if shutil.which("tmux"):
             env.pop("COLUMNS", None), env.pop("NO_COLOR", None)
             subprocess.run(
                 tmux + ["-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", str(columns), "-y",
-                        "60", f"cd {DIR}; unset COLUMNS; {line}; tput civis; echo END; sleep 30"],
+                        "60", f"cd {DIR}; unset COLUMNS; {line}; tput civis; echo END; sleep 600"],
                 env=env, check=True)
-            for _ in range(100):
+            while True:
                 shown = subprocess.run(tmux + ["capture-pane", "-p", "-t", "t"],
                                        capture_output=True, text=True).stdout
                 if "END" in shown:

@@ -31,16 +31,6 @@ def why_not():
     return None
 
 
-def ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    found = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return found
-
-
 class Server:
     """One server; peers: (tcp port) of all servers of cluster `fleet`."""
 
@@ -69,7 +59,7 @@ class Server:
             f.write("""<yandex>
 <profiles><default>
 <max_memory_usage>4000000000</max_memory_usage><max_threads>2</max_threads>
-<connect_timeout_with_failover_ms>500</connect_timeout_with_failover_ms>
+<connect_timeout_with_failover_ms>30000</connect_timeout_with_failover_ms>
 <load_balancing>random</load_balancing>
 </default></profiles>
 <users>
@@ -84,16 +74,15 @@ class Server:
                                         cwd=self.directory, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         preexec_fn=_die_with_parent, restore_signals=False)
-        for _ in range(600):
+        while True:
             try:
-                urllib.request.urlopen(self.url + "/ping", timeout=1).read()
+                urllib.request.urlopen(self.url + "/ping", timeout=60).read()
                 return self
             except OSError:
                 if self.process.poll() is not None:
                     raise RuntimeError("clickhouse-server ended: " +
                                        open(f"{self.directory}/log").read()[-2000:])
                 time.sleep(0.1)
-        raise RuntimeError("clickhouse-server does not answer")
 
     def kill(self, how=signal.SIGKILL):
         if self.process:
@@ -137,7 +126,7 @@ class Fleet:
 
     def __init__(self, count=1):
         self.work = tempfile.TemporaryDirectory(prefix="spex-fleet-")
-        numbers = ports(2 * count + 1)
+        numbers = free_ports(2 * count + 1)
         tcp = numbers[count:2 * count]
         self.servers = [Server(f"{self.work.name}/server{i}", numbers[i], tcp[i], tcp,
                                "" if i else self.tls(numbers[-1])) for i in range(count)]

@@ -532,11 +532,9 @@ os.makedirs(SPOOL)
 
 
 def until(what):
-    for _ in range(1200):
-        if what():
-            return True
+    while not what():
         time.sleep(0.05)
-    return False
+    return True
 
 
 def watch(*args, **kw):

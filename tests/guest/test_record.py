@@ -1,4 +1,5 @@
 """spex record and stat on small programs: life, death, threads, files, filters, messages."""
+import glob
 import hashlib
 import json
 import signal
@@ -111,11 +112,12 @@ for how, number in (("segv", 11), ("abort", 6), ("kill", 9), ("term", 15)):
     ok, text = verified(path)
     got = len(packets(path))
     check(f"{how}: the profile up to that moment is whole", ok and got > 1000, (got, text))
-p = subprocess.Popen([SPEX, "record", "-o", os.path.join(WORK, "term"), work, "sleep"],
-                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-time.sleep(2)
+p = subprocess.Popen([SPEX, "record", "-m", ",8K", "-c", "2048", "-o", os.path.join(WORK, "term"),
+                      work, "sleep"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+while not any(os.path.getsize(d) > 10000 for d in glob.glob(f"{WORK}/term.run-*/data")):
+    time.sleep(0.05)  # the guest runs
 p.send_signal(signal.SIGTERM)
-err = p.communicate(timeout=60)[1].decode()
+err = p.communicate()[1].decode()
 equal("SIGTERM to spex reaches the guest", p.returncode, -15)
 check("and the profile is written", "wrote" in err and verified(os.path.join(WORK, "term"))[0], err)
 code, out, err, path = record(work, "exec", "/nonexistent")

@@ -1,11 +1,11 @@
 """Damaged files: a message with the offset, everything readable still read, no crash, no hang."""
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 import pd
@@ -196,11 +196,12 @@ case("compressed data damaged", bytes(b), "does not decompress", first)
 bomb = pd.File(compress=1)
 bomb.features[27] = bomb.p("IIIII", 1, 1, 3, 3, 4096)
 bomb.plain = b"\0\0\0\0\0\0\x08\0" * (8 << 20)
-start_time = time.time()
+cpu = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+before = cpu()
 bomb.trace(pd.record(0x400000, ts=5))
 case("a compressed record that grows beyond bounds", bomb.bytes(), "grows beyond all bounds",
      pcs=[0x400000])
-check("and it is bounded in time", time.time() - start_time < 20, time.time() - start_time)
+check("and it is bounded in time", cpu() - before < 20, cpu() - before)
 
 # ---- cut at every length; each byte changed ----
 

@@ -28,7 +28,7 @@ class Screen:
         self.run("send-keys", "-l", line)
         self.press("Enter")
 
-    def until(self, want, seconds=90):
+    def until(self, want, seconds=600):
         """The screen once it has what is wanted, or None."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -1,5 +1,7 @@
 """TAP for tests written in Python: check(name, ok, detail), mark requirement ids, skip, done."""
 import os
+import random
+import socket
 import subprocess
 import sys
 
@@ -47,6 +49,22 @@ def skip(name, why, machine=False):
     _count += 1
     print(f"ok {_count} - {name} # SKIP {why}")
     sys.stdout.flush()
+
+
+def free_ports(count):
+    """Ports of 127.0.0.1 that are free, below those that the kernel gives to whoever asks."""
+    found = []
+    while len(found) < count:
+        port = random.randrange(12000, 32000)
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found:
+            found.append(port)
+    return found
 
 
 def later(name, target):

@@ -112,16 +112,21 @@ def test_setup(place):
     if run(*alone, "true")[0]:
         skip("--setup without a network", "no namespaces here", machine=True)
         return
-    start = time.time()
     code, out, err = run(*alone, SPEX, "vm", "--setup", where)
-    check("a second --setup needs no network and no time", code == 0 and time.time() - start < 5,
-          err)
+    check("a second --setup needs no network", code == 0, err)
     new = os.path.join(place, "guest")
     code, out, err = run(*alone, SPEX, "vm", "--setup", new)
     check("--setup without a network says so",
           code == 1 and "is the network up" in err and "Traceback" not in err, err)
     code, out, err = spex("vm", "--guest", new)
     check("and leaves no guest", code == 1 and "is no prepared guest" in err, err)
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().split()[2] != "Z"
+    except OSError:
+        return False
 
 
 def test_signals(elf, place):
@@ -140,21 +145,14 @@ def test_signals(elf, place):
         p = subprocess.Popen([SPEX, "vm", "--kernel", hang[:-2], "--log", log],
                              env={**os.environ, "TMPDIR": files}, stdin=subprocess.DEVNULL,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(600):
-            if os.path.exists(log) and "boot" in open(log).read():
-                break
+        while p.poll() is None and not (os.path.exists(log) and "boot" in open(log).read()):
             time.sleep(0.1)
         mine = [int(c) for c in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
         p.send_signal(how)
-        code = p.wait(60)
-        for _ in range(300):
-            alive = [c for c in mine if os.path.exists(f"/proc/{c}") and
-                     open(f"/proc/{c}/stat").read().split()[2] != "Z"]
-            if not alive:
-                break
+        code = p.wait()
+        while any(alive(c) for c in mine):
             time.sleep(0.1)
-        check(f"{how.name}: QEMU ends with it", mine and not alive and code == status,
-              f"{mine} {alive} {code}")
+        check(f"{how.name}: QEMU ends with it", mine and code == status, f"{mine} {code}")
         if how != signal.SIGKILL:
             equal(f"{how.name}: no file is left", os.listdir(files), [])
         os.unlink(log)

@@ -435,7 +435,7 @@ def check_console(where, program):
     c.screen.until(lambda s: "spex top:" not in s)
     check_screens(c)
     c.screen.type("exit")
-    c.screen.until(lambda s: "Pane is dead" in s, 60)
+    c.screen.until(lambda s: "Pane is dead" in s)
     c.screen.end()
     print(f"# operations: the program {alone:,}; with everything else and spex record "
           f"{recorded:,}; with spex top {live:,}, "
