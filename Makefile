@@ -219,6 +219,12 @@ validate: all
 	@scripts/fetch-debs $(BUILD)/arm64 bzip2 zstd gawk cpp-12 sqlite3
 	@python3 scripts/validate_programs.py $(BUILD) $(BUILD)/arm64/root --write docs/validation.md
 
+# What docs/upstream.md says of other programs, seen again in those that are here.
+upstream:
+	@scripts/setup check
+	@scripts/perf7-setup $(BUILD)/perf7
+	@python3 scripts/upstream.py $(BUILD)
+
 # The picture in README.md, of the demo's page.
 docs: demo
 	@scripts/setup html
@@ -256,4 +262,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-threads check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
+.PHONY: upstream validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-threads check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
