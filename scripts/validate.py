@@ -122,26 +122,43 @@ class Bench:
     def reach(self, cpu, level, model):
         """Pages that a level of TLB holds: with more a load takes a cycle longer than with few."""
         low, high = (8, 512) if level == 1 else (512, 8192)
-        most = self.translation(cpu, low, model) + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.translation(cpu, middle, model) < most:
-                low = middle
-            else:
-                high = middle
-        return low
+        limit = self.translation(cpu, low, model) + 1
+        return most(lambda pages: self.translation(cpu, pages, model) >= limit, low, high)
 
     def stack(self, cpu, model):
         """How deep calls may be without a return that is mispredicted each time."""
-        low, high = 1, 65
-        while high - low > 1:
-            middle = (low + high) // 2
-            sums, rounds = self.run(cpu, f"calls {middle} 100", model)
-            if sums["calls"]["mispredict"] < rounds / 2:
-                low = middle
-            else:
-                high = middle
-        return low
+        def more(depth):
+            sums, rounds = self.run(cpu, f"calls {depth} 100", model)
+            return sums["calls"]["mispredict"] >= rounds / 2
+        return most(more, 1, 65)
+
+    def near_stack(self, cpu, model):
+        """How deep calls may be before one more costs more than the first ones did."""
+        cost = lambda depth: self.steady(cpu, f"calls {depth} 200", model)
+        each = (cost(8) - cost(4)) / 4
+        return next((d for d in range(8, 64) if cost(d + 1) - cost(d) > each + 0.9), 64)
+
+    def longest(self, cpu, micro, low, high, model):
+        """How many there may be in a row before each takes a twentieth longer than few do."""
+        cost = lambda count: self.steady(cpu, micro.replace("N", str(count)), model)
+        limit = 1.05 * cost(low)
+        return most(lambda count: cost(count) > limit, low, high)
+
+    def queue(self, cpu, kind, model):
+        """How many loads or stores may be between two misses that overlap. The misses are loads."""
+        cost = lambda count: self.per_unit(cpu, f"window {count} {kind} 500", model,
+                                           f"window_{kind}")
+        limit = 1.7 * cost(4)
+        return most(lambda count: cost(count) > limit, 4, 256) + 2 * (kind == "loads")
+
+    def targets(self, cpu, model):
+        """How many targets of 64 indirect branches, each to so many in turn, are predicted."""
+        def more(each):
+            once, twice = (self.run(cpu, f"targets {each} {count * each}", model)
+                           for count in (40, 80))
+            return (twice[0]["targets"]["mispredict"] - once[0]["targets"]["mispredict"] >
+                    (twice[1] - once[1]) / 2)
+        return 64 * most(more, 1, 65)
 
     def measure(self, cpu, row):
         micro, unit = row["micro"], row["unit"]
@@ -156,8 +173,14 @@ class Bench:
             right, n = self.run(cpu, "guess 0 20000", row["model"])
             return ((wrong["guess"]["cycles"] - right["guess"]["cycles"]) /
                     (wrong["guess"]["mispredict"] - right["guess"]["mispredict"]))
-        if micro == "stack":
-            return self.stack(cpu, row["model"])
+        if micro in SEARCHES:
+            return SEARCHES[micro](self, cpu, row["model"])
+        if micro.startswith("longest "):  # longest KERNEL LOW HIGH
+            word = micro.split()
+            value = self.longest(cpu, f"{word[1]} N 20", int(word[2]), int(word[3]), row["model"])
+            return value * 4 if unit == "bytes" else value  # of instructions
+        if micro.startswith("queue "):
+            return self.queue(cpu, micro[6:], row["model"])
         if micro.startswith("readers"):  # all at a time
             return int(micro.split()[1]) / self.per_unit(cpu, micro, row["model"], "read")
         if micro.startswith("pingpong"):  # both threads wait for the same transfers
@@ -167,6 +190,20 @@ class Bench:
         else:
             value = self.per_unit(cpu, micro, row["model"])
         return 1 / value if unit in ("ops/cycle", "bytes/cycle") else value
+
+
+SEARCHES = {"stack": Bench.stack, "near stack": Bench.near_stack, "targets": Bench.targets}
+
+
+def most(more, low, high):
+    """The largest number from low to below high for which there is not more to pay."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if more(middle):
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 def number_of(cpu, key):
@@ -366,6 +403,17 @@ def compare(bench, rows):
     return head + "".join(lines[id(row)] for row in rows), bad
 
 
+def merged(old, new):
+    """The rows of a table anew, with those of the old one that were not measured this time."""
+    name = lambda line: line.split(" | ")[:2]
+    rows = {}
+    for line in (old + new).splitlines():
+        if line and (tuple(name(line)) not in rows or " | not run | " not in line):
+            rows[tuple(name(line))] = line
+    order = [(f"| {r['cpu']}", r["what"]) for r in table("published.tsv")]
+    return "\n".join(new.splitlines()[:2] + [rows[key] for key in order if key in rows]) + "\n"
+
+
 def write(folder, text, plots):
     path = os.path.join(folder, "validation.md")
     head, mark, old = open(path).read().partition("<!-- made by make validate -->\n\n")
@@ -373,7 +421,7 @@ def write(folder, text, plots):
     sections = dict(section.split("\n\n", 1) for section in sections)
     os.makedirs(os.path.join(folder, "validation"), exist_ok=True)
     with open(path, "w") as f:
-        f.write(head + mark + (text or old_text))
+        f.write(head + mark + (merged(old_text, text) if text else old_text))
         for name, (title, picture, left) in plots.items():
             f.write(f"\n### {title}\n\n")
             if picture:

@@ -144,21 +144,67 @@ static uint64_t calls(uint64_t depth, uint64_t rounds)
     return rounds;
 }
 
-/* The last so many of a row of branches, 32 bytes apart: each to the next, and the last back. */
-#define ROW 4096
-__asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_row\n"
-        ".type kernel_row, %function\n"
-        "kernel_row: br x1\n .p2align 5\n"
-        ".rept 4096\n b . + 32\n .fill 7, 4, 0xd503201f\n .endr\n"
-        ".globl kernel_row_end\n kernel_row_end: subs x0, x0, #1\n b.eq 2f\n br x1\n 2: ret\n"
-        ".size kernel_row, . - kernel_row\n .popsection\n");
-void kernel_row(uint64_t rounds, const void *first);
-void kernel_row_end(void);
+/* The last so many of a row of operations, and a branch back to the first of them. */
+#define ROW(name, count, operation)                                                                \
+    __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_" #name "\n"          \
+            ".type kernel_" #name ", %function\n"                                                  \
+            "kernel_" #name ": br x1\n .p2align 5\n"                                               \
+            ".rept " #count "\n " operation "\n .endr\n .globl kernel_" #name "_end\n"             \
+            "kernel_" #name "_end: subs x0, x0, #1\n b.eq 2f\n br x1\n 2: ret\n"                   \
+            ".size kernel_" #name ", . - kernel_" #name "\n .popsection\n");                       \
+    void kernel_##name(uint64_t rounds, const void *first);                                        \
+    void kernel_##name##_end(void);
+/* A branch to the next, so many bytes further. */
+#define NEXT(stride) "b . + " #stride "\n .fill " #stride " / 4 - 1, 4, 0xd503201f"
+ROW(row, 4096, NEXT(32))
+ROW(dense, 16384, NEXT(8))
+ROW(paged, 128, NEXT(4160))
+ROW(straight, 32768, "nop")
 
-static uint64_t row(uint64_t count, uint64_t rounds)
+static const struct row {
+    const char *name;
+    void (*run)(uint64_t rounds, const void *first);
+    void (*end)(void);
+    uint32_t most, stride;
+} rows[] = {{"row", kernel_row, kernel_row_end, 4096, 32},
+            {"dense", kernel_dense, kernel_dense_end, 16384, 8},
+            {"paged", kernel_paged, kernel_paged_end, 128, 4160},
+            {"straight", kernel_straight, kernel_straight_end, 32768, 4}};
+
+/* What it did, or 0 if there is none of this name, or none as long. */
+static uint64_t row(const char *name, uint64_t count, uint64_t rounds)
 {
-    TIMED(kernel_row(rounds, (const char *)kernel_row_end - 32 * (count - 1)));
-    return rounds * count;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct row *r = &rows[i];
+        if (strcmp(r->name, name) || !count || count > r->most)
+            continue;
+        TIMED(r->run(rounds, (const char *)r->end - r->stride * (count - 1)));
+        return rounds * count;
+    }
+    return 0;
+}
+
+/* Indirect branches, each to one of up to 64 places after it, as the table says. */
+#define BRANCHES 64
+#define TARGETS 64
+__asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_targets\n"
+        ".type kernel_targets, %function\n"
+        "kernel_targets: mov x8, x1\n"
+        "1: .rept 64\n ldr x9, [x8], #8\n br x9\n .rept 64\n nop\n .endr\n .endr\n"
+        "cmp x8, x2\n csel x8, x1, x8, hs\n subs x0, x0, #1\n b.eq 2f\n b 1b\n 2: ret\n"
+        ".size kernel_targets, . - kernel_targets\n .popsection\n");
+void kernel_targets(uint64_t rounds, const void *const *table, const void *const *end);
+
+/* Each branch goes to so many places in turn. */
+static uint64_t targets(uint64_t count, uint64_t rounds)
+{
+    static const void *table[TARGETS * BRANCHES];
+    const char *first = (const char *)kernel_targets + 12; /* behind the first branch */
+    for (uint64_t i = 0; i < count * BRANCHES; i++)
+        table[i] =
+            first + i % BRANCHES * 4 * (2 + TARGETS) + 4 * ((i / BRANCHES + i % BRANCHES) % count);
+    TIMED(kernel_targets(rounds, table, table + count * BRANCHES));
+    return rounds * BRANCHES;
 }
 
 /* ---- the window: two loads that miss and so many operations between them ---- */

@@ -462,9 +462,10 @@ static uint64_t run(char **argv)
     }
     if (!strcmp(name, "calls") && a >= 1 && a <= CALLS)
         return calls(a, number(argv, 3));
-    if (!strcmp(name, "row") && a >= 1 && a <= ROW)
-        return row(a, number(argv, 3));
-    return kernel_run(name, a);
+    if (!strcmp(name, "targets") && a >= 1 && a <= TARGETS)
+        return targets(a, number(argv, 3));
+    uint64_t done = argv[3] ? row(name, a, number(argv, 3)) : 0;
+    return done ? done : kernel_run(name, a);
 }
 
 extern const char __start_micro_kernels[], __stop_micro_kernels[];
@@ -485,7 +486,8 @@ int main(int argc, char **argv)
                 "LOADS | "
                 "gather CHAINS SIZE LOADS | read|write|modify|copy SIZE BYTES | "
                 "stride SIZE STEP LOADS | branch PERIOD COUNT | guess MASK COUNT | "
-                "calls DEPTH ROUNDS | row COUNT ROUNDS | window COUNT nops|loads|stores ROUNDS | "
+                "calls DEPTH ROUNDS | row|dense|paged|straight COUNT ROUNDS | "
+                "targets COUNT ROUNDS | window COUNT nops|loads|stores ROUNDS | "
                 "pingpong COUNT | loaded READERS SIZE LOADS | readers COUNT SIZE BYTES");
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             fprintf(stderr, " | %s N", kernels[i].name);
