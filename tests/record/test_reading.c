@@ -89,7 +89,7 @@ static size_t change(struct rng *rng, const uint8_t *data, size_t size, uint8_t 
             q.payload ^= 1u << rng_below(rng, p.size > 4 ? 32 : 8 * p.size);
         if (way == COUNTER && p.type == SPEX_PACKET_COUNTER)
             q.payload = rng_below(rng, 64);
-        if (p.type == more[add].type && p.index == more[add].index)
+        if (add < 3 && p.type == more[add].type && p.index == more[add].index)
             add = 3; /* it is there */
         if (closing && way == ADD && add < 3) {
             struct spex_packet extra;
