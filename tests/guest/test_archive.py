@@ -81,12 +81,32 @@ check("a full disk is an error", code == 1 and "No space" in err, (code, err))
 code, out, err = spex("archive", "-i", "-")
 equal("standard input is refused", code, 2)
 
+# ---- a profile without build ids, of a program that has one ----
+plain = os.path.join(WORK, "plain")
+os.makedirs(plain)
+run("cp", program, os.path.join(plain, "chase"))
+main = int(re.search(r"^(\S+) T main$", run(f"{CROSS}nm", program)[1].decode(), re.M).group(1), 16)
+f = pd.File(cpus=1)
+f.comm(9, 9, "chase", time=1)
+f.mmap2(9, 9, 0x400000, 0x100000, os.path.join(plain, "chase"), time=1)
+f.trace(b"".join(pd.record(main + 4, ctx=9, ts=100 + i) for i in range(5)), time=2)
+path = os.path.join(WORK, "plain.data")
+with open(path, "wb") as out:
+    out.write(f.bytes())
+spex("archive", "-i", path, env={"HOME": WORK})
+where = os.path.join(WORK, "elsewhere-plain")
+with tarfile.open(path + ".tar") as tar:
+    tar.extractall(where)
+os.rename(plain, plain + "-gone")
+code, out, err = spex("report", "-i", os.path.join(where, "perf.data"), "--format", "csv",
+                      env={"HOME": WORK, "DEBUGINFOD_URLS": ""})
+check("no build ids in the profile: elsewhere it has names", b",main" in out,
+      out.decode()[-300:] + err)
+
 # ---- what a guest recorded in its /host folder ----
 share = os.path.join(WORK, "share")
 os.makedirs(os.path.join(share, "bin"))
 run("cp", program, os.path.join(share, "bin/chase"))
-nm = run(f"{CROSS}nm", program)[1].decode()
-main = int(re.search(r"^(\S+) T main$", nm, re.M).group(1), 16)
 KERNEL = 0xffff800080010000
 f = pd.File(cpus=1)
 f.comm(9, 9, "chase", time=1)
