@@ -21,23 +21,24 @@ FIBONACCI = ("def f(n): return n if n < 2 else f(n-1) + f(n-2)\n"
              "d = {str(i): i for i in range(30000)}\nprint(f(20), len(d))")
 PROGRAMS = ["sort", "mixed", "threads", "python"]
 STACK_PROGRAMS = ["sort", "mixed", "python", "fib"]
-VARIANTS = [("fast model, period 16384", ["-c", "16384", "--model", "fast"]),
-            ("fast model, period 1024", ["-c", "1024", "--model", "fast"]),
+VARIANTS = [("sampled detail, period 4096", ["-c", "4096"]),
+            ("sampled detail, period 16384", ["-c", "16384"]),
             ("no model, period 16384", ["-c", "16384", "--model", "none"])]
 FULL = [("full model, period 16384", ["-c", "16384", "--model", "full"]),
         ("full model, truth, period 16384", ["-c", "16384", "--model", "full", "--truth"])]
 # For what each part costs: the longest period, some fifty samples.
-SPLIT = [("fast model, no samples", ["-c", "16776960", "--model", "fast"]),
+SPLIT = [("sampled detail, no samples", ["-c", "16776960"]),
          ("no model, no samples", ["-c", "16776960", "--model", "none"])]
 SPLIT_PROGRAMS = ["sort", "mixed"]
 # Where the time of a model goes, by functions of the plugin; the first that matches. What is
 # in none is the sample's: the unit, its records, latencies.
-FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_rest"),
-              ("accesses to the most recent line", r"on_(load|store|atomic)_\d"),
-              ("data TLB", r"uarch_translate|tlb_touch|make_newest|unlink_age"),
-              ("other accesses: caches, directory", r"spex_uarch_(load|store|atomic)_slow|"
-               r"access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
-               r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
+FAR_PARTS = [("block entry", r"on_(block|early|handler)_sampled|push_|spex_timing_far_lines"
+              r"|timing_fetch"),
+             ("directions and targets", r"spex_timing_predict|direction|indirect|learn|timing_btb"),
+             ("accesses to level 1", r"on_(load|store)_sampled"),
+             ("other accesses", r"spex_timing_far|far_|timing_|uarch_|own|tlb_|touch|find|place"
+              r"|put|l[12]_|llc_|beyond|from_|serve|make_newest|unlink_age|upgrade|stride|spatial"
+              r"|ahead")]
 FULL_PARTS = [("callbacks", r"on_(block|access|atomic|early|handler)_full|flow_turn"),
               ("scoreboard, what is remembered", r"spex_timing_(run|follow|clock)|timing_memo_|"
                r"held|run_(all|each|first|other|known)|pass|make_step|state_of|fill_steps"),
@@ -49,7 +50,7 @@ FULL_PARTS = [("callbacks", r"on_(block|access|atomic|early|handler)_full|flow_t
                r"timing_memory|uarch_translate"
                r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|"
                r"make_newest|unlink_age|upgrade")]
-PROFILES = [("fast model", ["-c", "16384", "--model", "fast"], FAST_PARTS),
+PROFILES = [("sampled detail", ["-c", "16384"], FAR_PARTS),
             ("full model", ["-c", "16384", "--model", "full"], FULL_PARTS)]
 
 
@@ -105,7 +106,7 @@ def profile(command, work, of):
 
 
 def stacks(work):
-    """What --stacks costs on top of the fast model: processor time, runs in turn."""
+    """What --stacks costs on top of sampled detail: processor time, runs in turn."""
     for name in STACK_PROGRAMS:
         sysroot, program = command_of(name, work)
         if not program:

@@ -51,7 +51,7 @@ EXCLUDED = {"races", "cross", "layers", "format", "words", "docs", "install", "a
 # They mark nothing and take long: asked only about a mutant that nobody else has noticed.
 LAST_SUITES = {"perfdata", "analysis", "cli"}
 LAST = {"variants", "generate", "reading", "verify-cli", "perf-style", "proof-model-1",
-        "proof-model-2", "uarch-share", "a64"}
+        "proof-model-2", "a64"}
 LIBRARY = "libmutant.so"
 
 

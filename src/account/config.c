@@ -90,7 +90,6 @@ static enum spex_status check(const struct spex_uarch_config *c, struct spex_err
     if ((status = check_sets("l1d", c->l1d_size >> UARCH_LINE, c->l1d_ways, error)) ||
         (status = check_sets("l2", c->l2_size >> UARCH_LINE, c->l2_ways, error)) ||
         (status = check_sets("llc", c->llc_size >> UARCH_LINE, c->llc_ways, error)) ||
-        (status = check_sets("dir", c->dir_size, UARCH_DIR_WAYS, error)) ||
         (status = check_sets("tlb2", c->tlb2_entries, c->tlb2_ways, error)) ||
         (status = check_sets("l1i", c->l1i_size >> UARCH_LINE, c->l1i_ways, error)) ||
         (status = check_sets("btb", c->btb_entries, c->btb_ways, error)) ||
@@ -263,18 +262,17 @@ enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_co
 
 const char *spex_uarch_mode(const struct spex_uarch_config *config)
 {
-    return config->none ? "none" : config->fast ? "fast" : config->sampled ? "sampled" : "full";
+    return config->none ? "none" : config->sampled ? "sampled" : "full";
 }
 
-/* full, sampled, fast, none: how the numbers are used. */
+/* full, sampled, none: how the numbers are used. */
 static bool set_mode(struct spex_uarch_config *config, const char *word, size_t length)
 {
-    static const char *const modes[4] = {"full", "fast", "none", "sampled"};
-    for (unsigned m = 0; m < 4; m++)
+    static const char *const modes[3] = {"full", "none", "sampled"};
+    for (unsigned m = 0; m < 3; m++)
         if (strlen(modes[m]) == length && !memcmp(modes[m], word, length)) {
-            config->fast = m == 1;
-            config->none = m == 2;
-            config->sampled = m == 3;
+            config->none = m == 1;
+            config->sampled = m == 2;
             return true;
         }
     return false;
@@ -299,16 +297,19 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
             enum spex_status status =
                 spex_uarch_config_read(presets[i].text, NULL, NULL, work, error);
             work->sources = before.sources;
-            work->fast = before.fast;
             work->none = before.none;
             work->sampled = before.sampled;
             return status;
         }
         if (set_mode(work, word, length))
             return SPEX_OK;
+        if (length == 4 && !memcmp(word, "fast", 4))
+            return fail(error, SPEX_INVALID,
+                        "'fast' is no model any more: there are sampled (the default), full and "
+                        "none; see docs/model.md");
         return fail(error, SPEX_INVALID,
-                    "model '%.*s': neither KEY=VALUE nor full, sampled, fast, none, %s",
-                    (int)length, word, preset_list(list));
+                    "model '%.*s': neither KEY=VALUE nor sampled, full, none, %s", (int)length,
+                    word, preset_list(list));
     }
     if (length == sizeof none - 1 && !memcmp(word, none, length)) {
         no_prefetch(work);
@@ -340,27 +341,4 @@ enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const c
     if (status == SPEX_OK)
         *config = work;
     return status;
-}
-
-const char *spex_uarch_full_only(const char *words)
-{
-    /* A key, or with its dot the beginning of several. */
-    static const char *const keys[] = {
-        "l1d.misses",   "l2.misses", "l2.lines", "llc.lines", "dram.lines", "dram.queue",
-        "remote.lines", "l1i.",      "itlb.",    "pf.",       "prefetch",   "tage.",
-        "base.",        "ittage.",   "btb.",     "rob",       "loads",      "stores",
-        "pipes.",       "forward",   "thread",   "turn",      "streaming",  "streaming.",
-    };
-    for (const char *word = words;; word++) {
-        size_t length = strcspn(word, "=,");
-        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-            size_t n = strlen(keys[i]);
-            bool begins = keys[i][n - 1] == '.' ? length > n : length == n;
-            if (begins && word[length] == '=' && !memcmp(word, keys[i], n))
-                return word;
-        }
-        word += strcspn(word, ",");
-        if (!*word)
-            return NULL;
-    }
 }

@@ -10,21 +10,19 @@
 #include "arch/sources.h"
 
 enum {
-    UARCH_LINE = 6, /* log2 of the bytes of a line */
-    UARCH_DIR_WAYS = 8,
+    UARCH_LINE = 6,             /* log2 of the bytes of a line */
     SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
 };
 
 struct spex_uarch_config {
 #define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "account/numbers.def"
-    bool sampled;    /* --model sampled: timing.h's, with details near samples alone */
-    bool fast;       /* --model fast: the model of uarch/model.h in place of timing.h's */
+    bool sampled;    /* --model sampled: details near samples alone */
     bool none;       /* --model none: no caches, TLBs or prediction */
     uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
 };
 
-/* The word of --model that uses the numbers so: full, sampled, fast or none. */
+/* The word of --model that uses the numbers so: sampled, full or none. */
 const char *spex_uarch_mode(const struct spex_uarch_config *config);
 
 /* The files of share/cpus: names and what is in them; NULL past the last. */
@@ -49,15 +47,12 @@ enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *othe
 
 /*
  * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
- * full, sampled, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the
+ * sampled, full or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the
  * word and what is allowed. SPEX_OK only if the whole configuration is consistent; *config is
  * untouched otherwise.
  */
 enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
                                        struct spex_error *error);
-
-/* The first of such words that only the full model knows, or NULL. */
-const char *spex_uarch_full_only(const char *words);
 
 /* For help and docs: row index of numbers.def; false past the last. */
 struct spex_uarch_parameter {

@@ -69,7 +69,6 @@ static void say(const struct record_options *o, const struct run *run,
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
              run->options.model.none ? "" : o->run.cpu,
              run->options.model.none      ? "no"
-             : run->options.model.fast    ? ", fast"
              : run->options.model.sampled ? ", sampled"
                                           : ", full",
              name, mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");

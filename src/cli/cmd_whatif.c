@@ -451,7 +451,7 @@ static const struct cli_option whatif_options[] = {
      "neoverse-n1", NULL},
     {"model", 0, CLI_LIST, RUN_AT(model), "KEY=VALUE:VALUE...",
      "values of the model to compare, each with the rest as in the first; other words of --model "
-     "are for all (full is what you get; fast takes less time and counts no mispredicts)",
+     "are for all",
      NULL, NULL},
     {"ideal", 0, CLI_LIST, offsetof(struct whatif_options, ideal), "KIND=PLACE,...",
      "make something ideal, and say what the run gains: loads=, branch=, divide=, time= of code "

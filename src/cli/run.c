@@ -97,20 +97,12 @@ static int parse_model(const struct cli_list *words, bool deterministic,
     for (size_t i = 0; i < words->count; i++)
         if (spex_uarch_config_set(&o->model, words->items[i], &error))
             return cli_usage("--model: %s", error.text);
-    if (deterministic && (o->model.fast || o->model.none))
-        return cli_usage("--deterministic takes the full model: leave --model %s out",
-                         o->model.none ? "none" : "fast");
+    if (deterministic && o->model.none)
+        return cli_usage(
+            "--deterministic and --ideal go by the model's time: leave --model none out");
     if (o->truth && o->model.sampled)
         return cli_usage("--truth counts every operation, and --model sampled looks closely at "
                          "those near samples alone: use --model full");
-    for (size_t i = 0; o->model.fast && i < words->count; i++) {
-        const char *word = spex_uarch_full_only(words->items[i]);
-        int length = word ? (int)strcspn(word, ",") : 0;
-        if (word)
-            return cli_usage("--model: the fast model has no '%.*s'; "
-                             "use --model full,%.*s",
-                             length, word, length, word);
-    }
     return CLI_OK;
 }
 

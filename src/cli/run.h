@@ -38,7 +38,7 @@ extern const char run_standard_cpu[];
      "help features)",                                                                             \
      run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "how the core is modelled: sampled (default), full, fast or none; or one of its numbers, or "  \
+     "how the core is modelled: sampled (default), full or none; or one of its numbers, or "  \
      "a preset (spex help model)",                                                                                     \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \

@@ -53,11 +53,6 @@ static void print_model(struct out *out)
         "  full  an account of time for every operation, as --truth needs it; prefetch=none "
         "switches\n"
         "        prefetchers off\n"
-        "  fast  caches, TLBs, coherence, simple branch prediction, three times as long as QEMU "
-        "alone.\n"
-        "        It leaves out the account of time, prefetchers, bandwidth, the instruction side, "
-        "the\n"
-        "        store buffer and system call time: shares of time may be 50 points off\n"
         "  none  no caches, TLBs or prediction\n"
         "docs/model.md explains it. Values below are of the presets in this order:");
     while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&

@@ -355,10 +355,10 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
     for (; n < most && n < FLOW_REGISTERS && words[n] >> 60 == FLOW_REGISTER >> 60; n++)
         value[(words[n] >> 48 & 0xfff) % FLOW_REGISTERS] = words[n] & FLOW_VALUE;
     if (n)
-        turns_follow(&f->stack, last, block->model.pc, value[FLOW_SP], value[FLOW_X29],
+        turns_follow(&f->stack, last, block->timing.pc, value[FLOW_SP], value[FLOW_X29],
                      value[FLOW_X30]);
     if (n && plugin.user.truth)
-        calls_follow(&f->made, &f->stack, last->turn, block->model.pc, f->cycles->number);
+        calls_follow(&f->made, &f->stack, last->turn, block->timing.pc, f->cycles->number);
     return n;
 }
 

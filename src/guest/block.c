@@ -151,7 +151,6 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
             rows[i + 1].pc = pc + 4 * i;
         }
     }
-    spex_uarch_block_init(plugin.user.model, &block->model, pc, ops, count);
     if (!plugin.user.full)
         spex_none_block_init(&plugin.run->model, &block->timing, pc, ops, count);
     else if (spex_timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
@@ -175,7 +174,7 @@ struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
     struct block **slot =
         &plugin.user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof plugin.user.blocks / sizeof *slot)];
     for (struct block *b = *slot; b; b = b->next)
-        if (b->model.pc == pc && b->model.count == count && b->vl == plugin.user.vl &&
+        if (b->timing.pc == pc && b->timing.count == count && b->vl == plugin.user.vl &&
             b->streaming == plugin.user.streaming &&
             !memcmp(b->words, words, count * sizeof *words))
             return b;

@@ -21,15 +21,12 @@ struct insn {
 };
 
 struct block {
-    struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
-    /* user mode */
-    uint8_t turn;                    /* enum stack_turn; 0 without --stacks */
-    struct spex_timing_block timing; /* the same for the full model */
-    /* both */
+    struct spex_timing_block timing; /* pc, count, ops */
     struct insn *insns;
     const uint32_t *words;
     struct block *next; /* of the same hash slot */
     /* user mode */
+    uint8_t turn;   /* enum stack_turn; 0 without --stacks */
     uint32_t vl;    /* bits of an SVE vector */
     bool streaming; /* PSTATE.SM */
     bool early;     /* has accesses that are reported at its entry: DC ZVA, some prefetches */

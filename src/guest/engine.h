@@ -132,7 +132,7 @@ struct spex_run_about {
     bool host;        /* the command was a program of this machine */
     bool stacks, allocs;     /* and call stacks, allocations */
     const char *cpu;         /* preset or file of the core */
-    const char *model;       /* fast, full, sampled or none */
+    const char *model;       /* sampled, full or none */
     const char *const *argv; /* NULL-terminated */
 };
 void spex_engine_about(const struct spex_engine *engine, struct spex_run_about *about);

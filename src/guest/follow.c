@@ -126,7 +126,6 @@ static void leave(struct vcpu *v)
         spex_timing_counts(v->flow->core, &counts);
     } else {
         sample_end(v);
-        spex_uarch_counts(v->hot->core, &counts);
     }
     task_count(&v->task, &counts);
     task_leave(&v->task, clock);

@@ -1,12 +1,11 @@
 /*
  * The callbacks of the hot path in user mode, and which of them a block and its accesses get.
  *
- * At the entry of each block the model counts its operations down. When the one
- * that the unit may sample is among them, the unit is asked at once; if it takes
- * the sample, the operation is followed: its memory callbacks supply addresses,
- * the entry of the next block says where a branch went, and the model says how
- * long it took. It stays in flight for that long in model time, so that the next
- * sample may collide with it.
+ * With a model they write words for its thread, or do what is left of it between samples. Without
+ * one the entry of each block counts its operations down. When the one that the unit may sample is
+ * among them, the unit is asked at once; if it takes the sample, the operation is followed: its
+ * registers or memory callbacks supply addresses, and the entry of the next block says where a
+ * branch went.
  *
  * A vCPU's state belongs to its thread; nothing here is shared.
  */
@@ -26,8 +25,8 @@ static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 }
 
 /*
- * QEMU does nothing for PRFM. The fast model does not fetch the line, either: only the address is
- * reported, from registers before the instruction or at the entry of its block.
+ * QEMU does nothing for PRFM: the address is from registers before the instruction or at the entry
+ * of its block.
  */
 static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
 {
@@ -58,28 +57,52 @@ static void on_prefetch_full(unsigned vcpu, void *data)
 
 /* ---- callbacks on the hot path ---- */
 
-static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
-                                                 const struct block *block, unsigned flags)
+/* The address of the operation that is followed. */
+static __attribute__((noinline)) void follow(struct hot *h, uint64_t va)
 {
-    struct hot *h = core->engine;
     struct vcpu *v = h->vcpu;
-    flags = spex_uarch_block_rest(core, &block->model, flags);
-    if (flags & SPEX_UARCH_ATTENTION && h->want)
-        sample_finish(v, block->model.pc, false);
-    if (flags & SPEX_UARCH_EXPIRED)
-        sample_expired(v, block);
+    if (plugin.user.allocs && !v->part_count)
+        allocs_look(v, va, UINT64_MAX);
+    if (v->part_count < PARTS)
+        v->parts[v->part_count++] = (struct spex_access){
+            .va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+}
+
+/*
+ * Only the counter matters. The address of the operation being followed comes from registers where
+ * it can, so that most accesses need no callback. A negative counter says that there is something
+ * to do.
+ */
+static __attribute__((noinline)) void block_slow(struct hot *h, const struct block *block,
+                                                 unsigned vcpu)
+{
+    struct vcpu *v = h->vcpu;
+    sample_force(v, false);
+    v->before.asked = false;
     if (h->want)
+        sample_finish(v, block->timing.pc, false);
+    if (h->left < 0)
+        sample_expired(v, block);
+    if (h->want) {
+        const struct insn *want = h->want;
         note_prefetch(h, false);
+        if (op_of(want)->kind == SPEX_OP_DC_ZVA && want->address.known)
+            follow(h, traced_address(vcpu, want) & -(uint64_t)plugin.run->zva_bytes);
+        else if (accesses_memory(op_of(want)) && block_by_registers(want))
+            follow(h, traced_address(vcpu, want));
+    }
+    sample_force(v, v->before.asked);
 }
 
 static void on_block(unsigned vcpu, void *data)
 {
-    struct spex_uarch_core *core =
-        plugin.hot[vcpu].core; /* nothing else lives on: no register is saved */
+    struct hot *h = &plugin.hot[vcpu];
     const struct block *block = data;
-    unsigned flags = spex_uarch_block(core, &block->model);
-    if (__builtin_expect(flags != 0, 0))
-        block_slow(core, block, flags);
+    h->open = block;
+    h->clock += block->timing.mean;
+    h->left -= block->timing.count;
+    if (__builtin_expect(h->left < 0, 0))
+        block_slow(h, block, vcpu);
 }
 
 /* A handler of signals is entered at the block. */
@@ -102,7 +125,7 @@ static inline __attribute__((always_inline)) bool turn(unsigned vcpu, const stru
     if (last->turn) {
         if (__builtin_expect(plugin.user.copies, 0))
             turns_copy(plugin.hot[vcpu].vcpu, false);
-        if (!stack_quick(s, last->turn, last->model.next, block->model.pc, s->sp[0]))
+        if (!stack_quick(s, last->turn, last->timing.next, block->timing.pc, s->sp[0]))
             return false;
     }
     s->last = block;
@@ -136,112 +159,13 @@ static enum access access_kind(const struct spex_op *op)
                                                            : STORE;
 }
 
-static inline __attribute__((always_inline)) spex_uarch_result
-model_access(struct spex_uarch_core *core, enum access kind, uint64_t va, unsigned size,
-             unsigned insn)
-{
-    return kind == LOAD    ? spex_uarch_load(core, va, size, insn)
-           : kind == STORE ? spex_uarch_store(core, va, size, insn)
-                           : spex_uarch_atomic(core, va, size, insn);
-}
-
-/* An access of the operation being followed. */
-static __attribute__((noinline)) spex_uarch_result
-follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum access kind)
-{
-    struct vcpu *v = h->vcpu;
-    spex_uarch_result result =
-        plugin.user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
-    if (plugin.user.allocs && !v->part_count)
-        allocs_look(v, va, UINT64_MAX);
-    if (v->part_count < PARTS) {
-        struct spex_access *part = &v->parts[v->part_count++];
-        *part = (struct spex_access){
-            .va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
-        result = spex_uarch_access(h->core, op_of(insn), va, size, result, part);
-        if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
-            spex_uarch_result_latency(v->worst) + spex_uarch_result_translation(v->worst))
-            v->worst = result;
-    }
-    return result;
-}
-
-/*
- * Without a model only the counter matters. The address of the operation being
- * followed comes from registers where it can, so that most accesses need no
- * callback. A negative counter says that there is something to do.
- */
-static __attribute__((noinline)) void block_none_slow(struct hot *h, const struct block *block,
-                                                      unsigned vcpu)
-{
-    struct spex_uarch_core *core = h->core;
-    core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
-    sample_force(h->vcpu, false);
-    if (h->want)
-        sample_finish(h->vcpu, block->model.pc, false);
-    if (core->counter < 0)
-        sample_expired(h->vcpu, block);
-    if (h->want)
-        note_prefetch(h, false);
-    if (h->want && accesses_memory(op_of(h->want)) && block_by_registers(h->want))
-        follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
-    /* Blocks in between are not numbered: stop at the next one if the unit was asked about
-     * this. */
-    sample_force(h->vcpu, h->vcpu->before.sequence == core->sequence);
-}
-
-static void on_block_none(unsigned vcpu, void *data)
-{
-    struct hot *h = &plugin.hot[vcpu];
-    struct spex_uarch_core *core = h->core;
-    const struct block *block = data;
-    core->last = &block->model;
-    core->counter += block->model.delta;
-    if (__builtin_expect(core->counter < 0, 0))
-        block_none_slow(h, block, vcpu);
-}
-
-/* One callback per kind and size: the size is then a constant in the model's fast path. */
-#define ACCESS(name, kind, bytes)                                                                  \
-    static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)           \
-    {                                                                                              \
-        struct hot *h = &plugin.hot[vcpu];                                                         \
-        const struct insn *insn = data;                                                            \
-        if (kind == ATOMIC && !qemu_plugin_mem_is_store(info))                                     \
-            return;                                                                                \
-        if (__builtin_expect(h->want == insn, 0)) {                                                \
-            follow(h, insn, va, bytes, kind);                                                      \
-            return;                                                                                \
-        }                                                                                          \
-        model_access(h->core, kind, va, bytes, insn->index);                                       \
-    }
-ACCESS(on_load_1, LOAD, 1)
-ACCESS(on_load_2, LOAD, 2)
-ACCESS(on_load_4, LOAD, 4)
-ACCESS(on_load_8, LOAD, 8)
-ACCESS(on_store_1, STORE, 1)
-ACCESS(on_store_2, STORE, 2)
-ACCESS(on_store_4, STORE, 4)
-ACCESS(on_store_8, STORE, 8)
-ACCESS(on_atomic_1, ATOMIC, 1)
-ACCESS(on_atomic_2, ATOMIC, 2)
-ACCESS(on_atomic_4, ATOMIC, 4)
-ACCESS(on_atomic_8, ATOMIC, 8)
-#undef ACCESS
-
-static const qemu_plugin_vcpu_mem_cb_t on_access[3][4] = {
-    [LOAD] = {on_load_1, on_load_2, on_load_4, on_load_8},
-    [STORE] = {on_store_1, on_store_2, on_store_4, on_store_8},
-    [ATOMIC] = {on_atomic_1, on_atomic_2, on_atomic_4, on_atomic_8},
-};
-
-static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     struct hot *h = &plugin.hot[vcpu];
     const struct insn *insn = data;
     if (__builtin_expect(h->want == insn, 0) &&
         (!(op_of(insn)->flags & SPEX_OPF_STORE) || qemu_plugin_mem_is_store(info)))
-        follow(h, insn, va, insn->size, LOAD);
+        follow(h, va);
 }
 
 /* ---- the full model: words for its thread ---- */
@@ -280,7 +204,7 @@ static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
 /* These first, though others may come before them: QEMU makes no callback for them. */
 static void push_early(unsigned vcpu, const struct block *block)
 {
-    for (uint32_t i = 0; i < block->model.count; i++) {
+    for (uint32_t i = 0; i < block->timing.count; i++) {
         const struct insn *insn = &block->insns[i];
         unsigned kind = op_of(insn)->kind, bytes = 64;
         if ((kind != SPEX_OP_DC_ZVA && kind != SPEX_OP_PREFETCH) || insn->asks ||
@@ -410,145 +334,29 @@ static const qemu_plugin_vcpu_mem_cb_t on_sampled[2][4] = {
     {on_store_sampled_1, on_store_sampled_2, on_store_sampled_4, on_store_sampled_8},
 };
 
-/* ---- truth: the same, with everything counted ---- */
-
-void hot_count_access(const struct insn *insn, spex_uarch_result result)
-{
-    struct run_truth *t = insn->truth;
-    if (spex_uarch_result_level(result) != SPEX_UARCH_L1)
-        __atomic_fetch_add(&t->l1_miss, 1, __ATOMIC_RELAXED);
-    if (spex_uarch_result_level(result) > SPEX_UARCH_L2)
-        __atomic_fetch_add(&t->l2_miss, 1, __ATOMIC_RELAXED);
-    if (spex_uarch_result_level(result) > SPEX_UARCH_LLC)
-        __atomic_fetch_add(&t->llc_miss, 1, __ATOMIC_RELAXED);
-    if (result & SPEX_UARCH_WALK)
-        __atomic_fetch_add(&t->walk, 1, __ATOMIC_RELAXED);
-}
-
-static void access_truth(unsigned vcpu, uint64_t va, const struct insn *insn, enum access kind)
-{
-    struct hot *h = &plugin.hot[vcpu];
-    spex_uarch_result result = h->want == insn
-                                   ? follow(h, insn, va, insn->size, kind)
-                                   : model_access(h->core, kind, va, insn->size, insn->index);
-    if (result)
-        hot_count_access(insn, result);
-}
-
-static void on_load_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
-{
-    (void)info;
-    access_truth(vcpu, va, data, LOAD);
-}
-
-static void on_store_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
-{
-    (void)info;
-    access_truth(vcpu, va, data, STORE);
-}
-
-static void on_atomic_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
-{
-    if (qemu_plugin_mem_is_store(info))
-        access_truth(vcpu, va, data, ATOMIC);
-}
-
-/* core: a model's, which knows what was mispredicted; NULL without a model. */
-static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_block *last,
-                        const struct block *block)
-{
-    __atomic_fetch_add(&block->truth->count, 1, __ATOMIC_RELAXED);
-    if (last->end == SPEX_UARCH_END_NONE)
-        return;
-    const struct block *from = (const struct block *)last;
-    struct run_truth *t = from->insns[last->count - 1].truth;
-    if (last->end != SPEX_UARCH_END_COND || block->model.pc != last->next)
-        __atomic_fetch_add(&t->taken, 1, __ATOMIC_RELAXED);
-    if (core && spex_uarch_mispredicted(core, core->sequence - 1))
-        __atomic_fetch_add(&t->mispredict, 1, __ATOMIC_RELAXED);
-}
+/* ---- truth without a model: the same, with everything counted ---- */
 
 static void on_block_truth(unsigned vcpu, void *data)
 {
-    const struct spex_uarch_block *last = plugin.hot[vcpu].core->last;
+    const struct block *last = plugin.hot[vcpu].open, *block = data;
     on_block(vcpu, data);
-    block_truth(plugin.hot[vcpu].core, last, data);
+    __atomic_fetch_add(&block->truth->count, 1, __ATOMIC_RELAXED);
+    if (last && last->truth && last->timing.end != SPEX_UARCH_END_NONE &&
+        (last->timing.end != SPEX_UARCH_END_COND || block->timing.pc != last->timing.next))
+        __atomic_fetch_add(&last->insns[last->timing.count - 1].truth->taken, 1, __ATOMIC_RELAXED);
 }
 
 WITH_SIGNAL(on_handler_truth, on_block_truth)
-
-/*
- * QEMU makes no callback for DC ZVA. glibc's memset lives on it, so its addresses
- * are worked out from the registers at the entry of the block.
- */
-static void zero_lines(unsigned vcpu, const struct block *block)
-{
-    struct hot *h = &plugin.hot[vcpu];
-    for (uint32_t i = 0; i < block->model.count; i++) {
-        const struct insn *z = &block->insns[i];
-        if (op_of(z)->kind != SPEX_OP_DC_ZVA || !z->address.known)
-            continue;
-        uint64_t va = traced_address(vcpu, z) & -(uint64_t)plugin.run->zva_bytes;
-        for (unsigned at = 0; at < plugin.run->zva_bytes; at += 64) {
-            spex_uarch_result result = h->want == z ? follow(h, z, va + at, 64, STORE)
-                                                    : model_access(h->core, STORE, va + at, 64, i);
-            if (z->truth && result)
-                hot_count_access(z, result);
-        }
-    }
-}
-
-static void on_zva(unsigned vcpu, void *data)
-{
-    on_block(vcpu, data);
-    zero_lines(vcpu, data);
-}
-
-static void on_zva_truth(unsigned vcpu, void *data)
-{
-    on_block_truth(vcpu, data);
-    zero_lines(vcpu, data);
-}
-
-WITH_SIGNAL(on_handler_none, on_block_none)
-
-static void on_block_none_truth(unsigned vcpu, void *data)
-{
-    const struct spex_uarch_block *last = plugin.hot[vcpu].core->last;
-    on_block_none(vcpu, data);
-    block_truth(NULL, last, data);
-}
-
-WITH_SIGNAL(on_handler_none_truth, on_block_none_truth)
-
-WITH_STACK(on_zva)
-WITH_STACK(on_block_none)
 WITH_STACK(on_block_truth)
-WITH_STACK(on_zva_truth)
-WITH_STACK(on_block_none_truth)
-WITH_SIGNAL(on_handler_none_stack, on_block_none_stack)
-WITH_SIGNAL(on_handler_none_truth_stack, on_block_none_truth_stack)
 WITH_SIGNAL(on_handler_truth_stack, on_block_truth_stack)
 
 /* ---- which of them ---- */
 
-static qemu_plugin_vcpu_mem_cb_t callback_of(const struct insn *insn)
-{
-    static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
-                                                       on_atomic_truth};
-    enum access kind = access_kind(op_of(insn));
-    return plugin.user.none    ? on_access_none
-           : plugin.user.truth ? truth[kind]
-                               : on_access[kind][__builtin_ctz(insn->size)];
-}
-
 static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    const struct insn *insn = data;
-    qemu_plugin_vcpu_mem_cb_t callback = callback_of(insn);
-    unsigned size, piece = code_piece(insn, info, &size);
+    unsigned size, piece = code_piece(data, info, &size);
     for (unsigned at = 0; at < size; at += piece)
-        callback(vcpu, info, va + at, data);
+        on_access(vcpu, info, va + at, data);
 }
 
 static void on_wide_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
@@ -575,11 +383,11 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
-    if (op->kind == SPEX_OP_DC_ZVA || (plugin.user.none && block_by_registers(at)))
+    if (op->kind == SPEX_OP_DC_ZVA || (!plugin.user.full && block_by_registers(at)))
         return;
     bool wide = plugin.user.api >= 2 && op->access_bytes > at->size;
     enum access kind = access_kind(op);
-    qemu_plugin_vcpu_mem_cb_t callback = !plugin.user.full ? callback_of(at)
+    qemu_plugin_vcpu_mem_cb_t callback = !plugin.user.full ? on_access
                                          : kind == ATOMIC  ? on_atomic_full
                                          : plugin.user.sampled
                                              ? on_sampled[kind][__builtin_ctz(at->size)]
@@ -598,33 +406,25 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler)
 {
     bool truth = plugin.user.truth && block->truth;
-    static const qemu_plugin_vcpu_udata_cb_t callbacks[2][6][3] = {
+    static const qemu_plugin_vcpu_udata_cb_t callbacks[2][4][3] = {
         {
-            {on_block, on_zva, on_handler},
-            {on_block_none, on_block_none, on_handler_none},
-            {on_block_truth, on_zva_truth, on_handler_truth},
+            {on_block, on_block, on_handler},
+            {on_block_truth, on_block_truth, on_handler_truth},
             {on_block_full, on_early_full, on_handler_full},
-            {on_block_none_truth, on_block_none_truth, on_handler_none_truth},
             {on_block_sampled, on_early_sampled, on_handler_sampled},
         },
         {
-            {on_block_stack, on_zva_stack, on_handler_stack},
-            {on_block_none_stack, on_block_none_stack, on_handler_none_stack},
-            {on_block_truth_stack, on_zva_truth_stack, on_handler_truth_stack},
+            {on_block_stack, on_block_stack, on_handler_stack},
+            {on_block_truth_stack, on_block_truth_stack, on_handler_truth_stack},
             {on_block_full_stack, on_early_full_stack, on_handler_full_stack},
-            {on_block_none_truth_stack, on_block_none_truth_stack, on_handler_none_truth_stack},
             {on_block_sampled_stack, on_early_sampled_stack, on_handler_sampled_stack},
         },
     };
-    unsigned kind = plugin.user.sampled ? 5
-                    : plugin.user.full  ? 3
-                    : plugin.user.none  ? (truth ? 4 : 1)
-                    : truth             ? 2
-                                        : 0;
+    unsigned kind = plugin.user.sampled ? 3 : plugin.user.full ? 2 : truth ? 1 : 0;
     qemu_plugin_vcpu_udata_cb_t callback = callbacks[plugin.user.stacks][kind][handler        ? 2
                                                                                : block->early ? 1
                                                                                               : 0];
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), block);
-    if (plugin.user.full && yields(block->words, block->model.count))
+    if (plugin.user.full && yields(block->words, block->timing.count))
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_yield, regs_flags(), NULL);
 }

@@ -54,11 +54,7 @@ static void end_vcpu(struct vcpu *v)
         return;
     }
     sample_end(v);
-    struct spex_uarch_counts counts;
-    spex_uarch_counts(v->hot->core, &counts);
-    task_count(&v->task, &counts);
     task_end(&v->task, clock_of(v));
-    spex_uarch_core_idle(v->hot->core, true);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -113,14 +109,8 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
         h->vcpu = need(calloc(1, sizeof *h->vcpu));
     struct vcpu *v = h->vcpu;
     end_vcpu(v);
-    if (h->core)
-        spex_uarch_core_free(h->core);
     plan(&b, creator);
     stack_end(&v->callers);
-    if (!plugin.user.full) {
-        need(spex_uarch_core_new(plugin.user.model, (unsigned)b.cpu, &h->core) ? NULL : h->core);
-        h->core->engine = h;
-    }
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
     if (plugin.user.stacks)
         turns_begin(h);
@@ -140,7 +130,8 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
     if (plugin.user.full) {
         flow_begin(v, b.cpu, b.start);
     } else {
-        spex_uarch_clock_reach(h->core, b.start);
+        h->open = NULL;
+        h->clock = b.start << SPEX_FAR_FRACTION;
         sample_begin(v);
     }
     if (creator && creator->argument[1]) { /* clone's stack */
@@ -265,8 +256,6 @@ static void in_child(void)
     for (unsigned i = 0; i < MAX_VCPUS; i++)
         if (plugin.hot[i].vcpu && plugin.hot[i].vcpu != v)
             plugin.hot[i].vcpu->live = false;
-    if (!plugin.user.full)
-        spex_uarch_forked(plugin.user.model, v->hot->core);
     task_forget(&v->task);
     block_forked();
     plugin.user.process = plugin.user.fork_id;
@@ -276,7 +265,7 @@ static void in_child(void)
         flow_begin_again(v, start);
         return;
     }
-    spex_uarch_clock_reach(v->hot->core, start);
+    v->hot->clock = later(v->hot->clock, start << SPEX_FAR_FRACTION);
     sample_begin(v);
 }
 
@@ -351,7 +340,7 @@ static uint64_t wake_clock(uint64_t word)
 static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 {
     if (!plugin.user.full)
-        spex_uarch_clock_reach(v->hot->core, clock);
+        v->hot->clock = later(v->hot->clock, clock << SPEX_FAR_FRACTION);
     else if (clock)
         flow_mark(v, mark, clock);
 }
@@ -364,11 +353,9 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
         pause_find(v, number);
     if (!idle && kind >= FLOW_FUTEX_WAKE && result <= 0)
         kind = FLOW_PLAIN;
-    if (!plugin.user.full)
-        spex_uarch_core_idle(v->hot->core, idle);
-    else if (idle)
+    if (plugin.user.full && idle)
         flow_call(v, kind);
-    else
+    else if (plugin.user.full)
         flow_return(v, kind, result);
 }
 

@@ -57,7 +57,7 @@ extern struct plugin plugin;
 
 static inline uint64_t clock_of(const struct vcpu *v)
 {
-    return plugin.user.full ? flow_clock(v) : spex_uarch_clock(v->hot->core);
+    return plugin.user.full ? flow_clock(v) : v->hot->clock >> SPEX_FAR_FRACTION;
 }
 
 #endif

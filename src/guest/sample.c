@@ -8,30 +8,22 @@
 #include "region.h"
 #include "regs.h"
 
+#include "uarch/none.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-static void attention(struct vcpu *v, bool on)
-{
-    if (on)
-        __atomic_fetch_or(&v->hot->core->attention, SPEX_UARCH_ATT_ENGINE, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_and(&v->hot->core->attention, ~(uint32_t)SPEX_UARCH_ATT_ENGINE,
-                           __ATOMIC_RELAXED);
-}
 
 void sample_force(struct vcpu *v, bool on)
 {
     if (on != v->forced)
-        v->hot->core->counter += on ? -(INT64_C(1) << 62) : INT64_C(1) << 62;
+        v->hot->left += on ? -(INT64_C(1) << 62) : INT64_C(1) << 62;
     v->forced = on;
 }
 
-/* The wanted operation is number `operations` (from 1) after the current block. */
+/* The wanted operation is the one after so many behind the current block. */
 static void arm(struct vcpu *v, uint64_t operations)
 {
-    v->more = operations > SPEX_UARCH_OPS_MAX ? operations - SPEX_UARCH_OPS_MAX : 0;
-    spex_uarch_arm(v->hot->core, (uint32_t)(operations - v->more));
+    v->hot->left = (int64_t)(operations < NEVER ? operations : NEVER);
 }
 
 /*
@@ -44,18 +36,17 @@ static void ask(struct vcpu *v, const struct block *block, uint64_t at, uint32_t
     while (at < count) {
         uint64_t until = spex_spu_until(unit);
         spex_spu_pass(unit, until);
-        int slot = spex_spu_begin(unit, block->model.pc + 4 * at, 0);
+        int slot = spex_spu_begin(unit, block->timing.pc + 4 * at, 0);
         v->before.last = at + 1;
         if (slot != SPEX_SPU_NOT_SAMPLED) {
             v->hot->want = &block->insns[at];
             v->slot = slot;
             turns_sampled(v, &v->hot->stack, pc_of(v->hot->want));
-            attention(v, true);
         }
         until = spex_spu_until(unit);
         at += 1 + (until < NEVER ? until : NEVER);
     }
-    arm(v, at - count + 1);
+    arm(v, at - count);
 }
 
 static void complete_pending(struct vcpu *v)
@@ -65,29 +56,6 @@ static void complete_pending(struct vcpu *v)
         return;
     v->pending.slot = NO_SLOT;
     task_complete(&v->task, slot, v->pending.op, &v->pending.outcome);
-}
-
-/*
- * FEAT_SPE_PBT: the last taken branch before the current block, as far as the
- * model's ring of blocks reaches.
- */
-static void note_last_branch(struct vcpu *v)
-{
-    const struct spex_uarch_core *core = v->hot->core;
-    for (uint32_t n = core->sequence; n + SPEX_UARCH_RING > core->sequence + 1; n--) {
-        const struct spex_uarch_block *to =
-            (const void *)(core->ring[n % SPEX_UARCH_RING] & ~(uintptr_t)1);
-        const struct spex_uarch_block *from =
-            (const void *)(core->ring[(n - 1) % SPEX_UARCH_RING] & ~(uintptr_t)1);
-        if (from->end == SPEX_UARCH_END_NONE ||
-            (from->end == SPEX_UARCH_END_COND && to->pc == from->next))
-            continue;
-        struct spex_outcome taken = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
-                                     .target = to->pc,
-                                     .target_security = SPEX_NONSECURE};
-        spex_spu_note_branch(v->task.unit, &from->ops[from->count - 1], &taken);
-        return;
-    }
 }
 
 /* False if the unit is off, or has just been switched on: there is nothing to ask it. */
@@ -116,6 +84,7 @@ void sample_marker(struct vcpu *v, uint64_t pc)
     sample_force(v, false);
     if (v->hot->want)
         sample_finish(v, pc, false);
+    v->before.asked = false;
     v->task.now = clock_of(v);
     if (v->task.unit)
         in_region(v);
@@ -123,8 +92,7 @@ void sample_marker(struct vcpu *v, uint64_t pc)
 
 void sample_expired(struct vcpu *v, const struct block *block)
 {
-    struct spex_uarch_core *core = v->hot->core;
-    uint64_t at = (uint64_t)(spex_uarch_left(core) + block->model.count - 1) + v->more;
+    uint64_t at = (uint64_t)(v->hot->left + block->timing.count);
     v->task.now = v->selected = clock_of(v);
     if (!v->task.unit) {
         arm(v, NEVER);
@@ -134,19 +102,16 @@ void sample_expired(struct vcpu *v, const struct block *block)
         return;
     if (v->pending.done <= v->selected)
         complete_pending(v);
-    if (at < block->model.count) {
-        v->sequence = v->before.sequence = core->sequence;
+    if (at < block->timing.count) {
+        v->before.asked = true;
         v->part_count = 0;
         v->events = 0;
-        v->worst = 0;
         v->before.at = at;
-        if (spex_spu_wants_branches(v->task.unit))
-            note_last_branch(v);
         spex_spu_flush(v->task.unit);
         v->before.size = spex_spu_save(v->task.unit, v->before.unit, SNAPSHOT);
         memcpy(v->before.pmu, v->task.shared->pmu, sizeof v->before.pmu);
     }
-    ask(v, block, at, block->model.count);
+    ask(v, block, at, block->timing.count);
 }
 
 static void note_unseen(struct vcpu *v, const struct spex_op *op)
@@ -181,8 +146,9 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
     const struct insn *want = v->hot->want;
     const struct spex_op *op = op_of(want);
     struct spex_outcome *out = &v->pending.outcome;
+    const struct account_insn time =
+        spex_none_time(&plugin.run->model, &want->block->timing, want->index, 0);
     v->hot->want = NULL;
-    attention(v, false);
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
     if (exception)
         out->flags = SPEX_OUT_EXCEPTION;
@@ -196,8 +162,6 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
             out->flags &= ~(uint32_t)SPEX_OUT_PASSED;
         out->target = next;
         out->target_security = SPEX_NONSECURE;
-        if (spex_uarch_mispredicted(v->hot->core, v->sequence))
-            out->events |= UINT64_C(1) << 7;
     }
     if (exception)
         v->part_count = 0;
@@ -212,7 +176,8 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
         }
     }
     sample_unseen(v, op, out, exception);
-    spex_uarch_replay(v->hot->core, v->sequence, want->index, v->worst, out);
+    out->issue = (uint32_t)(time.issue - time.dispatch);
+    out->total = (uint32_t)(time.done - time.dispatch);
     v->pending.slot = v->slot;
     v->pending.op = sample_op(op, out);
     v->pending.done = v->selected + out->total;
@@ -225,12 +190,11 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
 /* Only the first `executed` operations of the current block were executed. */
 static void cut(struct vcpu *v, const struct block *block, uint32_t executed)
 {
-    struct spex_uarch_core *core = v->hot->core;
     v->task.shared->cut++;
     if (block->truth)
-        for (uint32_t i = executed; i < block->model.count; i++)
+        for (uint32_t i = executed; i < block->timing.count; i++)
             __atomic_fetch_add(&block->insns[i].truth->cut, 1, __ATOMIC_RELAXED);
-    if (v->task.unit && v->before.sequence == core->sequence && v->before.last > executed) {
+    if (v->task.unit && v->before.asked && v->before.last > executed) {
         /*
          * The unit was asked about operations that were never executed: repeat with those that
          * were.
@@ -238,13 +202,11 @@ static void cut(struct vcpu *v, const struct block *block, uint32_t executed)
         spex_spu_restore(v->task.unit, v->before.unit, v->before.size);
         memcpy(v->task.shared->pmu, v->before.pmu, sizeof v->before.pmu);
         v->before.last = 0;
-        if (v->hot->want && v->hot->want->index >= executed) {
+        if (v->hot->want && v->hot->want->index >= executed)
             v->hot->want = NULL;
-            attention(v, false);
-        }
         ask(v, block, v->before.at, executed);
     } else {
-        spex_uarch_give_back(core, block->model.count - executed);
+        v->hot->left += block->timing.count - executed;
     }
 }
 
@@ -270,7 +232,6 @@ bool sample_fault(uint64_t frame)
 void sample_signalled(struct vcpu *v)
 {
     sve_signalled();
-    struct spex_uarch_core *core = v->hot->core;
     int32_t signo = 0, code = 0;
     uint64_t pc = 0, sp = regs_read(v->index, 31);
     if (!regs_memory(sp + FRAME_SIGNO, &signo, 4) || !regs_memory(sp + FRAME_CODE, &code, 4) ||
@@ -285,15 +246,15 @@ void sample_signalled(struct vcpu *v)
         flow_mark(v, FLOW_SIGNAL, (uintptr_t)signal);
         return;
     }
-    const struct block *block = (const struct block *)core->last;
+    const struct block *block = v->hot->open;
     bool fault = false;
-    if (!block->model.count)
+    if (!block)
         return;
     sample_force(v, false);
-    if (synchronous(signo, code) && pc - block->model.pc < 4ull * block->model.count) {
-        uint32_t executed = (uint32_t)(pc - block->model.pc) / 4 + 1;
+    if (synchronous(signo, code) && pc - block->timing.pc < 4ull * block->timing.count) {
+        uint32_t executed = (uint32_t)(pc - block->timing.pc) / 4 + 1;
         const struct insn *at = &block->insns[executed - 1];
-        if (executed < block->model.count)
+        if (executed < block->timing.count)
             cut(v, block, executed);
         fault = v->hot->want == at;
     }
@@ -301,7 +262,8 @@ void sample_signalled(struct vcpu *v)
         sample_finish(v, pc, fault);
     if (v->task.unit)
         spex_spu_exception_taken(v->task.unit);
-    spex_uarch_cut(core);
+    v->before.asked = false;
+    v->hot->open = NULL;
 }
 
 /* ---- beginning and end ---- */
@@ -310,7 +272,8 @@ void sample_settle(struct vcpu *v)
 {
     sample_force(v, false);
     if (v->hot->want)
-        sample_finish(v, v->hot->core->last->next, false);
+        sample_finish(v, v->hot->open->timing.next, false);
+    v->before.asked = false;
     v->task.now = clock_of(v);
     complete_pending(v);
 }
@@ -319,7 +282,7 @@ void sample_end(struct vcpu *v)
 {
     sample_settle(v);
     struct spex_spu *unit = v->task.unit;
-    int64_t left = spex_uarch_left(v->hot->core) - 1 + (int64_t)v->more;
+    int64_t left = v->hot->left;
     uint64_t until = unit ? spex_spu_until(unit) : UINT64_MAX;
     if (until < NEVER && left >= 0 && (uint64_t)left <= until)
         spex_spu_pass(unit, until - (uint64_t)left);
@@ -330,5 +293,5 @@ void sample_begin(struct vcpu *v)
     uint64_t until = v->task.unit ? spex_spu_until(v->task.unit) : NEVER;
     v->pending.slot = NO_SLOT;
     v->hot->want = NULL;
-    arm(v, (until < NEVER ? until : NEVER) + 1);
+    arm(v, until);
 }

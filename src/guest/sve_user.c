@@ -1,4 +1,4 @@
-/* SVE loads and stores of a program: to the model, and to the sample that is of one. */
+/* SVE loads and stores of a program: to the model, or to the sample that is of one. */
 #include "need.h"
 #include "plugin.h"
 #include "sve.h"
@@ -66,60 +66,32 @@ void sve_translate(bool handler)
 
 /* ---- accesses ---- */
 
-static spex_uarch_result access_one(struct hot *h, const struct insn *insn, uint64_t va,
-                                    unsigned size)
+static void add_part(struct vcpu *v, const struct insn *insn, uint64_t va)
 {
-    if (plugin.user.none || insn->sve->hint)
-        return 0;
-    return insn->sve->store ? spex_uarch_store(h->core, va, size, insn->index)
-                            : spex_uarch_load(h->core, va, size, insn->index);
-}
-
-static void add_part(struct hot *h, const struct insn *insn, uint64_t va, unsigned size,
-                     spex_uarch_result result)
-{
-    struct vcpu *v = h->vcpu;
-    if (v->part_count == PARTS)
-        return;
-    struct spex_access *part = &v->parts[v->part_count++];
-    *part =
-        (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
-    if (insn->sve->hint) {
-        part->flags = SPEX_ACC_VA;
-        return;
-    }
-    result = spex_uarch_access(h->core, op_of(insn), va, size, result, part);
-    if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
-        spex_uarch_result_latency(v->worst) + spex_uarch_result_translation(v->worst))
-        v->worst = result;
+    if (v->part_count < PARTS)
+        v->parts[v->part_count++] = (struct spex_access){
+            .va = va,
+            .pas = SPEX_NONSECURE,
+            .flags = insn->sve->hint ? SPEX_ACC_VA : SPEX_ACC_VA | SPEX_ACC_DONE};
 }
 
 /* data: the instruction. */
 void sve_execute(unsigned vcpu, void *data)
 {
-    struct hot *h = &plugin.hot[vcpu];
+    struct vcpu *v = plugin.hot[vcpu].vcpu;
     const struct insn *insn = data;
     struct sve_list list;
-    bool wanted = h->want == insn;
-    if (!wanted && (plugin.user.none || insn->sve->form == SVE_PREDICATED || insn->sve->hint))
+    if (__builtin_expect(v->hot->want != insn, 1))
         return;
     sve_list(insn->sve, vcpu, RUN, &list);
-    if (wanted) {
-        h->vcpu->events = list.events;
-        if (list.skipped) {
-            h->vcpu->parts[h->vcpu->part_count++] = (struct spex_access){
-                .va = list.lowest, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_INACTIVE};
-        }
-    }
-    if (wanted && plugin.user.allocs && list.count)
-        allocs_look(h->vcpu, list.item[0].va, UINT64_MAX);
-    for (unsigned i = 0; i < list.count; i++) {
-        spex_uarch_result result = access_one(h, insn, list.item[i].va, list.item[i].size);
-        if (wanted)
-            add_part(h, insn, list.item[i].va, list.item[i].size, result);
-        if (insn->truth && result)
-            hot_count_access(insn, result);
-    }
+    v->events = list.events;
+    if (list.skipped)
+        v->parts[v->part_count++] = (struct spex_access){
+            .va = list.lowest, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_INACTIVE};
+    if (plugin.user.allocs && list.count)
+        allocs_look(v, list.item[0].va, UINT64_MAX);
+    for (unsigned i = 0; i < list.count; i++)
+        add_part(v, insn, list.item[i].va);
 }
 
 /* The full model: words for its thread. */

@@ -55,10 +55,10 @@ void turns_copy(struct vcpu *v, bool all)
 void turns_follow(struct stack *s, const struct block *last, uint64_t pc, uint64_t sp, uint64_t x29,
                   uint64_t x30)
 {
-    if (!last->turn || stack_quick(s, last->turn, last->model.next, pc, sp))
+    if (!last->turn || stack_quick(s, last->turn, last->timing.next, pc, sp))
         return;
     const struct stack_arrival arrival = {
-        .turn = last->turn, .next = last->model.next, .pc = pc, .sp = sp, .x29 = x29, .x30 = x30};
+        .turn = last->turn, .next = last->timing.next, .pc = pc, .sp = sp, .x29 = x29, .x30 = x30};
     stack_arrive(s, &arrival);
 }
 
@@ -70,7 +70,7 @@ void turns_arrive(struct hot *h, const struct block *block)
         return; /* the last block stays the beginning of the thread */
     s->last = block;
     turns_copy(h->vcpu, true);
-    turns_follow(s, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+    turns_follow(s, last, block->timing.pc, s->sp[0], s->sp[-2], s->sp[-1]);
 }
 
 static void push(struct hot *h, enum flow_register reg, uint64_t value)
@@ -88,7 +88,7 @@ void turns_tell(struct hot *h, const struct block *last)
     turns_copy(h->vcpu, true);
     push(h, FLOW_SP, s->sp[0]);
     if (plugin.user.allocs)
-        turns_follow(&h->vcpu->callers, last, ((const struct block *)s->last)->model.pc, s->sp[0],
+        turns_follow(&h->vcpu->callers, last, ((const struct block *)s->last)->timing.pc, s->sp[0],
                      s->sp[-2], s->sp[-1]);
     s->moved |= (last->turn & STACK_MOVES) != 0;
     if (!s->moved || (last->turn & (STACK_MOVES - 1)) == STACK_GOES_ON)
@@ -107,8 +107,8 @@ void turns_far(struct hot *h, const struct block *last, const struct block *bloc
     }
     turns_copy(h->vcpu, true);
     if (plugin.user.allocs)
-        turns_follow(&h->vcpu->callers, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
-    turns_follow(kept, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+        turns_follow(&h->vcpu->callers, last, block->timing.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+    turns_follow(kept, last, block->timing.pc, s->sp[0], s->sp[-2], s->sp[-1]);
     s->moved |= (last->turn & STACK_MOVES) != 0;
     if ((last->turn & (STACK_MOVES - 1)) != STACK_GOES_ON)
         s->moved = false;
@@ -160,7 +160,7 @@ static void find_turn(const struct block *last, struct flow_signal *signal)
             break;
         at = next;
     }
-    signal->turned = !(sample_fault(at) && inner.pc - last->model.pc < 4ull * last->model.count);
+    signal->turned = !(sample_fault(at) && inner.pc - last->timing.pc < 4ull * last->timing.count);
     signal->turned_pc = inner.pc;
     signal->turned_sp = inner.sp;
     signal->turned_x29 = inner.x29;

@@ -172,14 +172,9 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
         fprintf(stderr, "spex: %s\n", error.text);
         return 1;
     }
-    plugin.user.none = plugin.run->model.none;
-    plugin.user.full = !plugin.user.none && !plugin.run->model.fast;
+    plugin.user.full = !plugin.run->model.none;
     plugin.user.sampled = plugin.user.full && plugin.run->model.sampled;
-    /* The full model uses only the blocks of the fast one. */
-    struct spex_uarch_config small = plugin.run->model;
-    small.none |= plugin.user.full;
-    if (spex_uarch_new(&small, &plugin.user.model) ||
-        (plugin.user.full && spex_timing_new(&plugin.run->model, &plugin.user.timing))) {
+    if (plugin.user.full && spex_timing_new(&plugin.run->model, &plugin.user.timing)) {
         fprintf(stderr, "spex: no memory for the model\n");
         return 1;
     }

@@ -36,9 +36,11 @@ enum {
 
 /* What callbacks touch each time: a cache line of its own. */
 struct hot {
-    _Alignas(64) struct spex_uarch_core *core;
+    _Alignas(64) struct vcpu *vcpu;
+    /* without a model: operations before the one that the unit may sample, the time */
+    int64_t left;
+    uint64_t clock;          /* cycles << SPEX_FAR_FRACTION */
     const struct insn *want; /* the operation being followed, or NULL */
-    struct vcpu *vcpu;
     /* the full model: the next word goes here, flow_turn() then */
     uint64_t *at, *stop, *ring;
     const struct block *open; /* the last block, if its end has not come yet */
@@ -53,21 +55,18 @@ struct hot {
 
 struct vcpu {
     struct hot *hot;
-    struct flow *flow; /* the full model */
+    struct flow *flow; /* NULL without a model */
     struct task task;
     unsigned index;
     bool live;
-    bool forced;   /* see sample_force() */
-    bool off;      /* the unit is, by region.h */
-    uint64_t more; /* operations beyond the armed one until the wanted one */
+    bool forced; /* see sample_force() */
+    bool off;    /* the unit is, by region.h */
     /* the operation being followed: hot->want */
     int slot;
-    uint32_t sequence;
     uint64_t selected; /* model clock */
     struct spex_access parts[PARTS];
     unsigned part_count;
     uint64_t events; /* of its predicate */
-    spex_uarch_result worst;
     /* an operation that finished in the program and is still in flight in the model */
     struct {
         int slot; /* NO_SLOT: there is none */
@@ -78,9 +77,9 @@ struct vcpu {
     } pending;
     /* the unit as it was when the current block was entered, in case a fault cuts the block */
     struct {
-        uint32_t sequence; /* of that block; other blocks did not ask the unit */
-        uint64_t at;       /* index of the first operation that the unit was asked about */
-        uint64_t last;     /* of the last one, plus one */
+        bool asked;    /* in the current block; in others nobody asked the unit */
+        uint64_t at;   /* index of the first operation that the unit was asked about */
+        uint64_t last; /* of the last one, plus one */
         size_t size;
         uint8_t unit[SNAPSHOT];
         uint64_t pmu[RUN_EVENTS];
@@ -152,11 +151,9 @@ static inline void hot_access(struct hot *h, uint64_t word)
 
 /* One of a process. */
 struct user {
-    struct spex_uarch *model;
-    struct spex_timing *timing;
-    bool full;    /* flow.h; otherwise the guest's threads run the fast model by themselves */
-    bool sampled; /* the same, with details near samples alone: detail.h */
-    bool none;    /* no caches, TLBs, prediction */
+    struct spex_timing *timing; /* NULL: --model none */
+    bool full;                  /* there is a model: flow.h */
+    bool sampled;               /* with details near samples alone: detail.h */
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */
@@ -210,8 +207,6 @@ static inline bool is_prefetch(const struct spex_op *op)
 /* Has QEMU call at the entry of a block, that of a signal handler or not; and at an access. */
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler);
 void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
-/* --truth: what an access of the instruction met. */
-void hot_count_access(const struct insn *insn, spex_uarch_result result);
 
 /* ---- sample.c ---- */
 

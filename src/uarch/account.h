@@ -195,7 +195,7 @@ struct timing_predictor {
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
     struct timing_tagged *base;
-    uint64_t ras[SPEX_UARCH_RAS_MAX];
+    uint64_t ras[UARCH_RAS_MAX];
     uint32_t ras_top, ras_mask;
 };
 uint64_t timing_branch_key(uint64_t pc);

@@ -28,7 +28,6 @@ static bool grow(struct uarch_homes *homes)
 
 unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket)
 {
-    uarch_lock(&homes->lock);
     unsigned home = socket;
     if (2 * homes->used < homes->size || grow(homes)) {
         uint64_t *word = &homes->page[slot_of(homes, page)];
@@ -38,6 +37,5 @@ unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket)
         }
         home = *word & 1;
     }
-    uarch_unlock(&homes->lock);
     return home;
 }

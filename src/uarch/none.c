@@ -1,6 +1,7 @@
 #include "uarch/none.h"
 
 #include "account/plain.h"
+#include "uarch/uarch.h"
 
 struct account_insn spex_none_time(const struct spex_uarch_config *c,
                                    const struct spex_timing_block *block, uint32_t insn,
@@ -26,8 +27,11 @@ struct account_insn spex_none_time(const struct spex_uarch_config *c,
 void spex_none_block_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
                           uint64_t pc, const struct spex_op *ops, size_t count)
 {
-    *block = (struct spex_timing_block){
-        .pc = pc, .next = pc + 4 * count, .count = (uint32_t)count, .ops = ops};
+    *block = (struct spex_timing_block){.pc = pc,
+                                        .next = pc + 4 * count,
+                                        .count = (uint32_t)count,
+                                        .end = (uint8_t)uarch_end_of(&ops[count - 1]),
+                                        .ops = ops};
     uint64_t least = ((uint64_t)count << 16) / c->width;
     uint64_t most = spex_none_time(c, block, (uint32_t)count - 1, 0).retire << 16;
     block->mean = most > least ? (least + most) / 2 : least;

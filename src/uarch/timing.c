@@ -274,6 +274,19 @@ static void late_init(const struct spex_uarch_config *c, struct spex_timing_bloc
     block->late[TIMING_BTB_NOWHERE] = c->btb_miss << 16;
 }
 
+enum spex_uarch_end uarch_end_of(const struct spex_op *op)
+{
+    if (op->kind != SPEX_OP_BRANCH)
+        return SPEX_UARCH_END_NONE;
+    if (op->flags & SPEX_OPF_COND)
+        return SPEX_UARCH_END_COND;
+    if (op->flags & SPEX_OPF_RETURN)
+        return SPEX_UARCH_END_RETURN;
+    if (op->flags & SPEX_OPF_INDIRECT)
+        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL : SPEX_UARCH_END_INDIRECT;
+    return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_CALL : SPEX_UARCH_END_DIRECT;
+}
+
 enum spex_status spex_timing_block_init(const struct spex_timing *s,
                                         struct spex_timing_block *block, uint64_t pc,
                                         const struct spex_op *ops, size_t count)

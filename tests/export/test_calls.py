@@ -23,8 +23,8 @@ code, _, err = run("aarch64-linux-gnu-gcc", "-g", "-O1", "-fno-optimize-sibling-
                    "-Wl,--build-id", "-o", f"{DIR}/calls", f"{DIR}/calls.c")
 check("the program is built", code == 0, err)
 for name, more in (("calls", []), ("again", [])):
-    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "64", "-o",
-                          f"{DIR}/{name}.data", *more, f"{DIR}/calls", cwd=DIR)
+    code, out, err = spex("record", "-q", "-g", "-c", "64", "-o", f"{DIR}/{name}.data", *more,
+                          f"{DIR}/calls", cwd=DIR)
     check("recorded with stacks", code == 0, err)
 
 

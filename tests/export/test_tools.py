@@ -7,8 +7,8 @@ code, _, err = run("aarch64-linux-gnu-gcc", "-g", "-gdwarf-4", "-O1", "-static",
                    HOT, f"{EXPORT}/hot.c")
 check("the program is built", code == 0, err)
 for name, cpu in (("n1", "neoverse-n1"), ("pbt", "neoverse-v2,pbt")):
-    code, out, err = spex("record", "-q", "--truth", "--model", "fast", "-c", "256", "--cpu", cpu,
-                          "-o", f"{DIR}/{name}.data", HOT, cwd=DIR)
+    code, out, err = spex("record", "-q", "--truth", "-c", "256", "--cpu", cpu, "-o",
+                          f"{DIR}/{name}.data", HOT, cwd=DIR)
     check(f"recorded as {cpu}", code == 0, err)
 OUTPUT = out
 
@@ -20,8 +20,8 @@ check("a branch that is not taken has the next instruction as its target, as on 
       len(idle) > 100 and all(int(r["target"], 16) == int(r["pc"], 16) + 4 for r in idle), idle[:3])
 
 # ---- call stacks ----
-code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o",
-                      f"{DIR}/stacks.data", HOT, cwd=DIR)
+code, out, err = spex("record", "-q", "-g", "-c", "256", "-o", f"{DIR}/stacks.data", HOT,
+                     , cwd=DIR)
 check("recorded with stacks", code == 0, err)
 for to in ("collapsed", "speedscope", "firefox", "pprof"):
     code, err = export(to, "stacks.data", out=f"stacks.{to}", symbols=False)

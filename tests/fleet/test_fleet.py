@@ -214,8 +214,8 @@ def sides(host):
 CALLS = None
 if shutil.which("qemu-aarch64") and not run("aarch64-linux-gnu-gcc", "-g", "-O1", "-static", "-o",
                                             f"{DIR}/hot", f"{SOURCE}/tests/export/hot.c")[0]:
-    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "1024", "-o",
-                          f"{DIR}/calls.data", f"{DIR}/hot", cwd=DIR)
+    code, out, err = spex("record", "-q", "-g", "-c", "1024", "-o", f"{DIR}/calls.data",
+                          f"{DIR}/hot", cwd=DIR)
     CALLS = "calls.data" if code == 0 else None
     check("recorded with call stacks", CALLS, err)
     code, err = send(A, CALLS, host="calls")

@@ -47,7 +47,7 @@ def same(what, *args, symbol=None, fields=None):
 # latencies and events, too.
 for name in ("exact", "branches", "faults", "accesses"):
     program = build(name, "-nostdlib", "-static")
-    for model in ("fast", "sampled", "full", "none"):
+    for model in ("sampled", "full", "none"):
         same(f"{name}, {model}", "--model", model, "-c", "256", program)
 
 # SVE (test_sve.py has the addresses, on both): from the kernel on, what it does; the two C

@@ -30,7 +30,7 @@ PROGRAMS = {"exact": trace_exact, "faults": trace_faults}
 for name, trace in PROGRAMS.items():
     program = build(name, "-nostdlib", "-static")
     ops = trace(program)
-    for model in ("fast", "sampled", "full", "none"):
+    for model in ("sampled", "full", "none"):
         for period in (256, 1024, 4096):
             want = expected(ops, period)
             code, _, err, path = record("-e", "arm_spe//", "-c", period, "--model", model, program)
@@ -45,7 +45,7 @@ for name, trace in PROGRAMS.items():
     want = {}
     for pc in ops:
         want[pc] = want.get(pc, 0) + 1
-    for model in ("fast", "full", "none"):
+    for model in ("full", "none"):
         code, _, err, path = record("--truth", "--model", model, program)
         truth = {}
         for line in open(path + ".truth"):
@@ -74,7 +74,7 @@ at = {"tbnz": s["loop"], "bl": s["skip"], "br": s["skip"] + 4, "b": s["there"],
 GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"),
         "b": (s["on"], "B"),
         "b.eq": (None, "B COND"), "cbnz": (s["loop"], "B COND"), "ret": (s["skip"] + 4, "B IND")}
-for model in ("fast", "sampled", "full", "none"):
+for model in ("sampled", "full", "none"):
     code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model",
                               model, program)
     rows = packets(path)

@@ -97,6 +97,6 @@ for spec, told in (
     check(f"--ideal '{spec}' is an error that says: {told}", code == 2 and told in err, err)
 code, _, err = whatif("--ideal", "loads=use", "--model", "page.size=4K:2M", "--", program, "6")
 check("one CPU and one model", code == 2 and "one CPU and one model" in err, err)
-code, _, err = whatif("--ideal", "loads=use", "--model", "fast", "--", program, "6")
-check("the full model", code == 2 and "full model" in err, err)
+code, _, err = whatif("--ideal", "loads=use", "--model", "none", "--", program, "6")
+check("not without a model", code == 2 and "leave --model none out" in err, err)
 done()

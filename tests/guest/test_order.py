@@ -77,6 +77,6 @@ check("two runs of a program with threads differ by noise", len(rows) > 20 and
 check("no interval has a width of zero", all(r["time_low"] < r["time_high"] for r in rows),
       [r for r in rows if r["time_low"] == r["time_high"]][:3])
 
-code, out, err = spex("record", "--deterministic", "--model", "fast", "--", program)
-check("not with the fast model", code == 2 and "--deterministic takes the full model" in err, err)
+code, out, err = spex("record", "--deterministic", "--model", "none", "--", program)
+check("not without a model", code == 2 and "leave --model none out" in err, err)
 done()

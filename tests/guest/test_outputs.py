@@ -143,8 +143,8 @@ clean()
 # ---- no memory in QEMU's process ----
 shim = os.path.join(BUILD, "tests/guest/libno-memory.so")
 bad, kept = [], []
-for nth in (1, 6, 8, 10, 11, 13, 18, 20):  # model, core, unit and pieces for blocks
-    code, out, err = to(at("p"), "--truth", "--model", "fast", "-c", "256", work, "exit", "0",
+for nth in (1, 3, 10, 20, 40, 80, 300, 1000):  # model, core, unit, threads and blocks
+    code, out, err = to(at("p"), "--truth", "-c", "256", work, "exit", "0",
                         env={"LD_PRELOAD": shim, "NO_MEMORY": str(nth)})
     kept.append(len(packets(at("p"))) if os.path.exists(at("p")) else 0)
     if (code != 1 or "memory" not in err or runs() or

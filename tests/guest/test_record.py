@@ -254,7 +254,7 @@ REFUSED = [(["-e", "arm_spe/pa_enable=1/", work], 2, "pa_enable: .*physical addr
            (["-m", ",17179869185G", work], 2, ",SIZE"),  # 1G, if it were cut to 64 bits
            (["--cpu", "cortex-z", work], 2, "cortex-z"),
            (["--model", "l1d.size=7", work], 2, "l1d.size"),
-           (["--model", "fast,prefetch=none", work], 2, "--model full,prefetch=none"),
+           (["--model", "fast", work], 2, "'fast' is no model any more: .*sampled.*full.*none"),
            (["--env", "X", work], 2, "NAME=VALUE"),
            ([], 2, "no program"),
            (["/nonexistent"], 2, "/nonexistent: No such file"),

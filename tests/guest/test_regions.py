@@ -18,7 +18,7 @@ def functions(path):
     return seen
 
 
-for model in ("fast", "sampled", "full", "none"):
+for model in ("sampled", "full", "none"):
     how = ["--model", model, "-c", "512", "-e", "arm_spe/jitter=1/"]
     code, out, err, path = record(*how, program)
     everything = functions(path)
@@ -70,7 +70,7 @@ check("a size that is not reached", code == 0 and "max-size" not in err, err)
 ctl, ack = os.path.join(WORK, "ctl"), os.path.join(WORK, "ack")
 os.mkfifo(ctl)
 os.mkfifo(ack)
-for model in ("fast", "sampled", "full"):
+for model in ("sampled", "full"):
     path = os.path.join(WORK, "controlled")
     p = subprocess.Popen([SPEX, "record", "--model", model, "-c", "512", "-D", "-1", "--control",
                           f"fifo:{ctl},{ack}", "-o", path, program, "lines"],

@@ -21,8 +21,8 @@ def record_paths():
     here = os.path.dirname(os.path.abspath(__file__))
     subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-g", "-static", here + "/paths.c", "-o",
                     DIR + "/paths"], check=True)
-    code, out, err = run("env", "-i", "PATH=/usr/bin:/bin", SPEX, "record", "-q", "-g", "--model",
-                         "fast", "-c", "256", "-o", "paths.data", "--", "./paths", cwd=DIR)
+    code, out, err = run("env", "-i", "PATH=/usr/bin:/bin", SPEX, "record", "-q", "-g", "-c",
+                         "256", "-o", "paths.data", "--", "./paths", cwd=DIR)
     if code:
         raise RuntimeError(f"spex record -g: {err}")
     return "paths.data"

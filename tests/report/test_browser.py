@@ -81,7 +81,7 @@ if LONG:
         subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-pthread",
                         os.path.join(os.path.dirname(__file__), "threads.c"), "-o",
                         DIR + "/threads"], check=True)
-        code, out, err = spex("record", "--model", "fast", "-c", "1024", "-o", "threads.data", "--",
+        code, out, err = spex("record", "-c", "1024", "-o", "threads.data", "--",
                               "./threads", cwd=DIR)
         equal("64 threads are recorded", code, 0)
         path = page("threads.data", symbols=False)

@@ -1,28 +1,41 @@
-/* What every test of the model needs: a model from settings, cores, instructions. */
+/* What every test of the model needs: systems from settings, instructions, executions. */
 #ifndef TESTS_UARCH_SUPPORT_H
 #define TESTS_UARCH_SUPPORT_H
 
 #include "support/test.h"
 
-#include "uarch/model.h"
+#include "uarch/timing.h"
 
-static inline struct spex_uarch *model_new(const char *settings)
+struct machine {
+    struct spex_timing *timing;
+    struct spex_timing_core *core;
+};
+
+static inline struct spex_uarch_config config_new(const char *settings)
 {
     struct spex_uarch_config config;
     struct spex_error error = {0};
-    struct spex_uarch *model = NULL;
     assert_int_equal(spex_uarch_config_preset("neoverse-n1", &config, &error), SPEX_OK);
-    if (settings && spex_uarch_config_set(&config, settings, &error) != SPEX_OK)
+    if (settings && spex_uarch_config_set(&config, settings, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(spex_uarch_new(&config, &model), SPEX_OK);
-    return model;
+    return config;
 }
 
-static inline struct spex_uarch_core *core_new(struct spex_uarch *model, unsigned index)
+static inline struct machine machine_new(const char *settings)
 {
-    struct spex_uarch_core *core = NULL;
-    assert_int_equal(spex_uarch_core_new(model, index, &core), SPEX_OK);
-    return core;
+    struct machine m;
+    const struct spex_uarch_config config = config_new(settings);
+    assert_int_equal(spex_timing_new(&config, &m.timing), SPEX_OK);
+    assert_int_equal(spex_timing_core_new(m.timing, 0, &m.core), SPEX_OK);
+    return m;
+}
+
+/* An execution that is not cut. */
+static inline void block_run(struct spex_timing_core *core, struct spex_timing_block *block,
+                             struct spex_timing_run *run)
+{
+    run->mispredicted = spex_timing_predict(core, block, run->next);
+    spex_timing_run(core, block, run);
 }
 
 static inline struct spex_op op_make(uint8_t exec, int dst, int src0, int src1)
@@ -53,20 +66,6 @@ static inline struct spex_op branch_make(uint32_t flags)
     op.kind = SPEX_OP_BRANCH;
     op.flags = flags;
     return op;
-}
-
-/* A block of one instruction. */
-static inline void block_make(struct spex_uarch *model, struct spex_uarch_block *block, uint64_t pc,
-                              const struct spex_op *op)
-{
-    spex_uarch_block_init(model, block, pc, op, 1);
-}
-
-/* As an engine does it. */
-static inline unsigned enter(struct spex_uarch_core *core, const struct spex_uarch_block *block)
-{
-    unsigned flags = spex_uarch_block(core, block);
-    return flags ? spex_uarch_block_rest(core, block, flags) : 0;
 }
 
 static inline uint64_t random64(uint64_t *state)

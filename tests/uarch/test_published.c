@@ -6,15 +6,15 @@
 
 #include "uarch/timing.h"
 
-struct machine {
+struct modelled {
     struct spex_timing *timing;
     struct spex_timing_core *core;
     unsigned lines; /* of level 2, by which streams are as long as they are */
 };
 
-static struct machine machine_of(const char *cpu, const char *settings)
+static struct modelled machine_of(const char *cpu, const char *settings)
 {
-    struct machine m;
+    struct modelled m;
     struct spex_uarch_config config;
     struct spex_error error = {0};
     assert_int_equal(spex_uarch_config_preset(cpu, &config, &error), SPEX_OK);
@@ -27,8 +27,9 @@ static struct machine machine_of(const char *cpu, const char *settings)
 }
 
 /* Runs a block so often; access k of round n is to next(k, n). Cycles of a round. */
-static double cycles_of(struct machine *m, const struct spex_op *ops, size_t count, unsigned rounds,
-                        uint64_t (*next)(unsigned, unsigned, unsigned), unsigned what)
+static double cycles_of(struct modelled *m, const struct spex_op *ops, size_t count,
+                        unsigned rounds, uint64_t (*next)(unsigned, unsigned, unsigned),
+                        unsigned what)
 {
     struct spex_timing_block block;
     uint64_t before = spex_timing_clock(m->core);
@@ -53,7 +54,7 @@ static uint64_t in_order(unsigned lines, unsigned access, unsigned round)
 }
 
 /* Two loads of two registers of 16 bytes each, the address, the comparison, the branch. */
-static double bytes_a_cycle(struct machine *m, unsigned lines)
+static double bytes_a_cycle(struct modelled *m, unsigned lines)
 {
     struct spex_op ops[5] = {op_make(SPEX_EXEC_LOAD, 40, 8, -1), op_make(SPEX_EXEC_LOAD, 42, 8, -1),
                              op_make(SPEX_EXEC_ALU, 8, 8, -1), op_make(SPEX_EXEC_ALU, 9, 8, -1),
@@ -91,7 +92,7 @@ static void test_streams(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         double last = rows[i].ports;
         for (unsigned level = 0; level < 4; level++) {
-            struct machine m =
+            struct modelled m =
                 machine_of(rows[i].cpu,
                            level == 3 ? "page.size=2M,llc.size=2304K,llc.ways=18" : "page.size=2M");
             unsigned lines = level == 0   ? 512
@@ -119,7 +120,7 @@ static double pair(const char *cpu, unsigned stored, unsigned loaded, unsigned o
 {
     struct spex_op ops[2] = {op_make(SPEX_EXEC_STORE, -1, 20, 1),
                              op_make(SPEX_EXEC_LOAD, 1, 20, -1)};
-    struct machine m = machine_of(cpu, "page.size=2M");
+    struct modelled m = machine_of(cpu, "page.size=2M");
     ops[0].access_size = (uint8_t)stored;
     ops[0].access_bytes = (uint8_t)stored;
     ops[1].access_size = (uint8_t)loaded;

@@ -1,37 +1,9 @@
 /* What docs/model.md promises of the full model's account of time. */
 #include "uarch/support.h"
 
-#include "uarch/timing.h"
-
-struct machine {
-    struct spex_timing *timing;
-    struct spex_timing_core *core;
-};
-
-static struct machine machine_new(const char *settings)
-{
-    struct machine m;
-    struct spex_uarch_config config;
-    struct spex_error error = {0};
-    spex_uarch_config_preset("neoverse-n1", &config, &error);
-    if (settings && spex_uarch_config_set(&config, settings, &error))
-        fail_msg("%s", error.text);
-    assert_int_equal(spex_timing_new(&config, &m.timing), SPEX_OK);
-    assert_int_equal(spex_timing_core_new(m.timing, 0, &m.core), SPEX_OK);
-    return m;
-}
-
 static uint64_t clock_of(const struct machine *m)
 {
     return spex_timing_clock(m->core);
-}
-
-/* An execution that is not cut. */
-static void run_block(struct spex_timing_core *core, struct spex_timing_block *block,
-                      struct spex_timing_run *run)
-{
-    run->mispredicted = spex_timing_predict(core, block, run->next);
-    spex_timing_run(core, block, run);
 }
 
 /* Runs a loop body of `count` operations so often; addresses from next(), one for each access. */
@@ -51,7 +23,7 @@ static double cycles_of(struct machine *m, const struct spex_op *ops, size_t cou
             if (ops[k].kind == SPEX_OP_LDST || ops[k].kind == SPEX_OP_PREFETCH)
                 access[run.access_count++] = SPEX_TIMING_ACCESS(next(made++), k);
         run.access = access;
-        run_block(m->core, &block, &run);
+        block_run(m->core, &block, &run);
     }
     spex_timing_block_fini(&block);
     return (double)(clock_of(m) - before) / times;
@@ -171,7 +143,7 @@ static double loaded(unsigned others)
         access[0] = SPEX_TIMING_ACCESS(random64(&seed) % (1 << 30) / 64 * 64, 0);
         run.access = access;
         uint64_t before = clock_of(&m);
-        run_block(m.core, &one, &run);
+        block_run(m.core, &one, &run);
         if (before > 100000) {
             waited += clock_of(&m) - before;
             n++;
@@ -183,7 +155,7 @@ static double loaded(unsigned others)
                         SPEX_TIMING_ACCESS((1 << 30) + random64(&seed) % (1 << 30) / 64 * 64, k);
                 run = (struct spex_timing_run){
                     .executed = 16, .next = 0x500000, .access = access, .access_count = 16};
-                run_block(core[i], &many, &run);
+                block_run(core[i], &many, &run);
             }
     }
     spex_timing_block_fini(&one);
@@ -251,7 +223,7 @@ static spex_uarch_result once(struct spex_timing_core *core, struct spex_timing 
                                   .insns = &insn,
                                   .results = &result};
     spex_timing_block_init(timing, &block, 0x400000, &op, 1);
-    run_block(core, &block, &run);
+    block_run(core, &block, &run);
     spex_timing_block_fini(&block);
     return result;
 }
@@ -365,7 +337,7 @@ static unsigned wrong_of(struct machine *m, unsigned period, unsigned times)
     for (unsigned i = 0; i < times; i++) {
         bool taken = period ? i % period == 0 : random64(&seed) & 1;
         struct spex_timing_run run = {.executed = 1, .next = taken ? 0x500000 : 0x400004};
-        run_block(m->core, &block, &run);
+        block_run(m->core, &block, &run);
         wrong += run.mispredicted && i >= times / 2;
     }
     spex_timing_block_fini(&block);
@@ -394,7 +366,7 @@ static void test_directions(void **state)
     for (unsigned i = 0; i < 100; i++) {
         struct spex_timing_run run = {.executed = 2, .next = 0x500000 + 64 * i};
         uint64_t before = clock_of(&m);
-        run_block(m.core, &block, &run);
+        block_run(m.core, &block, &run);
         assert_true(run.mispredicted);
         if (i > 2) /* branch to dispatch 30, dispatch to issue 1, latency 1 */
             assert_int_equal(clock_of(&m) - before, 32);
@@ -413,7 +385,7 @@ static void test_targets_and_returns(void **state)
     spex_timing_block_init(m.timing, &block, 0x400000, &jump, 1);
     for (unsigned i = 0; i < 4000; i++) { /* six targets in turn: the path tells which */
         struct spex_timing_run run = {.executed = 1, .next = 0x500000 + i % 6 * 0x1040};
-        run_block(m.core, &block, &run);
+        block_run(m.core, &block, &run);
         wrong += run.mispredicted && i > 2000;
     }
     assert_int_equal(wrong, 0);
@@ -422,13 +394,13 @@ static void test_targets_and_returns(void **state)
         for (unsigned i = 0; i < depth; i++) {
             struct spex_timing_run run = {.executed = 1, .next = 0x700000};
             spex_timing_block_init(m.timing, &calls[i], 0x600000 + 64 * i, &call, 1);
-            run_block(m.core, &calls[i], &run);
+            block_run(m.core, &calls[i], &run);
             assert_false(run.mispredicted);
         }
         wrong = 0;
         for (unsigned i = depth; i-- > 0;) {
             struct spex_timing_run run = {.executed = 1, .next = 0x600004 + 64 * i};
-            run_block(m.core, &returns, &run);
+            block_run(m.core, &returns, &run);
             wrong += run.mispredicted;
             spex_timing_block_fini(&calls[i]);
         }
@@ -457,7 +429,7 @@ static double loop_over(unsigned bytes, struct spex_uarch_counts *counts)
             before = clock_of(&m);
         for (unsigned b = 0; b < blocks; b++) {
             struct spex_timing_run run = {.executed = LENGTH, .next = block[(b + 1) % blocks].pc};
-            run_block(m.core, &block[b], &run);
+            block_run(m.core, &block[b], &run);
         }
     }
     double cycles = (double)(clock_of(&m) - before) / (times / 2) / blocks;
@@ -498,7 +470,7 @@ static void test_wide_stores(void **state)
         access[elements] = SPEX_TIMING_ACCESS(0x90000 + random64(&seed) % 16, 1);
         struct spex_timing_run run = {
             .executed = 2, .next = 0x400000, .access = access, .access_count = elements + 1};
-        run_block(m.core, &block, &run);
+        block_run(m.core, &block, &run);
     }
     assert_true(clock_of(&m) >= 1000); /* four operations a cycle */
     spex_timing_block_fini(&block);
@@ -534,7 +506,7 @@ static void test_first_touch(void **state)
                                       .access_count = 1,
                                       .insns = &insn,
                                       .results = &result};
-        run_block(rows[i].core, &block, &run);
+        block_run(rows[i].core, &block, &run);
         assert_int_equal(!!(result & SPEX_UARCH_SOCKET), rows[i].remote);
         assert_int_equal(spex_uarch_result_latency(result), 238 + (rows[i].remote ? 220 : 0));
     }
