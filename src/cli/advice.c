@@ -1,5 +1,7 @@
 #include "advice.h"
 
+#include "report/words.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -48,7 +50,9 @@ void advice_do(struct profile *p, const struct finding *finding, unsigned indent
 {
     out_printf(&p->out, "%*s%sdo:%s ", (int)indent, "", p->colour ? "\033[1m" : "",
                p->colour ? "\033[0m" : "");
-    cli_wrap(&p->out, finding->advice, indent + 4);
+    char *text = words_of(finding, WORDS_DO, true);
+    cli_wrap(&p->out, text, indent + 4);
+    free(text);
 }
 
 /* The command with the files that it has to read. */
@@ -69,17 +73,21 @@ void advice_print(const struct advice *a, struct profile *p)
     for (size_t i = 0; (finding = findings_at(a->findings, i)); i++) {
         char number[24], see[1000];
         snprintf(number, sizeof number, "%zu. ", i + 1);
-        name_command(p, finding->see, see, sizeof see);
+        char *found = words_of(finding, WORDS_FOUND, findings_timed(a->findings));
+        char *command = words_of(finding, WORDS_SEE, true);
+        name_command(p, command, see, sizeof see);
         if (!i)
             out_char(&p->out, '\n');
-        paragraph(p, 0, number, finding->text);
+        paragraph(p, 0, number, found);
         advice_do(p, finding, (unsigned)strlen(number));
         paragraph(p, (unsigned)strlen(number), "see: ", see);
+        free(found);
+        free(command);
     }
 }
 
 void advice_json(const struct advice *a, struct json *json)
 {
     json_name(json, "findings");
-    findings_write(a->findings, json);
+    words_write(a->findings, json);
 }

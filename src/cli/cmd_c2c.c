@@ -2,6 +2,7 @@
 #include "columns.h"
 
 #include "base/memory.h"
+#include "report/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -132,7 +133,9 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     out_printf(out, ": %s, score %.2f%s\n", title_of(line), line->score,
                p->colour ? "\033[0m" : "");
     out_text(out, "   ");
-    cli_wrap(out, finding.text, 3);
+    char *found = words_of(&finding, WORDS_FOUND, true);
+    cli_wrap(out, found, 3);
+    free(found);
     struct table *table = uses_table(p, s, line);
     struct table_options how = profile_table(p);
     how.indent = "   ";

@@ -2,6 +2,7 @@
 #include "columns.h"
 
 #include "base/memory.h"
+#include "report/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -462,17 +463,18 @@ static void print_findings(struct comparison *c)
             if (!any)
                 out_char(&p->out, '\n');
             any = true;
-            snprintf(text, sizeof text, "%s: %s",
-                     !s     ? "gone"
-                     : both ? "still"
-                            : "new",
-                     finding->text);
+            const bool timed = findings_timed(c->advice[s].findings);
+            char *found = words_of(finding, WORDS_FOUND, timed);
+            char *advice = words_of(finding, WORDS_DO, timed);
+            snprintf(text, sizeof text, "%s: %s", !s ? "gone" : both ? "still" : "new", found);
             cli_wrap(&p->out, text, 2);
             if (s) {
-                snprintf(text, sizeof text, "do: %s", finding->advice);
+                snprintf(text, sizeof text, "do: %s", advice);
                 out_text(&p->out, "  ");
                 cli_wrap(&p->out, text, 6);
             }
+            free(found);
+            free(advice);
         }
 }
 

@@ -2,6 +2,8 @@
 #include "advice.h"
 #include "whatif.h"
 
+#include "report/words.h"
+
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -52,6 +54,11 @@ static void add(struct whatif_findings *to, const struct finding *finding, uint6
             n = asprintf(&ideal, "branch=%s", *line ? line : function);
         n = n < 0 ? n : asprintf(&title, "the branch at %s", finding->place);
         break;
+    case FINDING_DIVISION:
+        if (known)
+            n = asprintf(&ideal, "divide=%s", function);
+        n = n < 0 ? n : asprintf(&title, "divisions in %s", finding->place);
+        break;
     case FINDING_FALSE_SHARING:
     case FINDING_TRUE_SHARING:
     case FINDING_MIXED_SHARING:
@@ -60,7 +67,7 @@ static void add(struct whatif_findings *to, const struct finding *finding, uint6
         n = n < 0 ? n : asprintf(&title, "sharing the line of %s", finding->place);
         break;
     default:
-        n = asprintf(&title, "%s", finding->text);
+        title = words_of(finding, WORDS_FOUND, true);
     }
     memory_checked(n < 0 ? NULL : title);
     for (size_t i = 0; ideal && i < to->count; i++) /* one reason may be found twice */
@@ -70,12 +77,11 @@ static void add(struct whatif_findings *to, const struct finding *finding, uint6
             return;
         }
     to->items = memory_grow(to->items, to->count, &to->capacity, sizeof *to->items);
-    to->items[to->count++] =
-        (struct whatif_finding){.ideal = ideal,
-                                .title = title,
-                                .text = memory_checked(strdup(finding->text)),
-                                .advice = memory_checked(strdup(finding->advice)),
-                                .share = finding->share};
+    to->items[to->count++] = (struct whatif_finding){.ideal = ideal,
+                                                     .title = title,
+                                                     .text = words_of(finding, WORDS_FOUND, true),
+                                                     .advice = words_of(finding, WORDS_DO, true),
+                                                     .share = finding->share};
 }
 
 static void add_lines(struct whatif_findings *to, struct profile *p, const struct spex_sharing *s)

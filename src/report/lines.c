@@ -1,7 +1,7 @@
 /* Cache lines that threads contend for, as spex c2c shows them. */
 #include "report/internal.h"
 
-#include "analysis/findings.h"
+#include "report/words.h"
 
 #include <stdlib.h>
 
@@ -53,8 +53,12 @@ void sharing_write(struct report *r, const struct limits *limits, struct json *j
         struct finding finding;
         finding_of_line(r->analysis, s, line, &finding);
         JSON_MEMBER(json, "lock", bool, finding.kind == FINDING_LOCK);
-        JSON_MEMBER(json, "text", string, finding.text);
-        JSON_MEMBER(json, "do", string, finding.advice);
+        char *found = words_of(&finding, WORDS_FOUND, true);
+        char *advice = words_of(&finding, WORDS_DO, true);
+        JSON_MEMBER(json, "text", string, found);
+        JSON_MEMBER(json, "do", string, advice);
+        free(found);
+        free(advice);
         finding_clear(&finding);
         JSON_MEMBER(json, "score", real, line->score);
         JSON_MEMBER(json, "contention", real, line->contention);

@@ -2,7 +2,7 @@
  */
 #include "report/internal.h"
 
-#include "analysis/findings.h"
+#include "report/words.h"
 
 #include <string.h>
 
@@ -100,7 +100,7 @@ static void write_head(struct report *r, const struct limits *limits, struct jso
         json_u64(json, r->at_work[b]);
     json_end(json);
     json_name(json, "findings");
-    findings_write(r->findings, json);
+    words_write(r->findings, json);
     marks_write(r, json);
 }
 

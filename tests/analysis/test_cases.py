@@ -48,9 +48,9 @@ check("a contended lock is called so",
       "CONTENDED LOCK" in out and out.splitlines()[1].startswith("1 lock is contended") and
       "take the lock shared+0x10 less often" in out, out)
 code, out, err = on("c2c", profile("objects", 6000))
-check("objects: the size of what each thread has",
-      "do: pad each 16-byte object to a cache line (align it to 64 bytes): shared (thread 100) and "
-      "shared+0x10 (thread 101)" in " ".join(out.split()), out)
+check("objects: what each thread has; without types no size is guessed",
+      "do: give shared (thread 100) and shared+0x10 (thread 101) cache lines of their own" in
+      " ".join(out.split()), out)
 
 # ---- findings: the same everywhere, each with its numbers ----
 file = profile("mixed", 6000)
@@ -62,14 +62,23 @@ for command in found:
     equal(f"findings of {command} are report's", found[command], found["report"])
 rs = records(file, "-F", "pc,op,events,symbol,srcline,source,va")
 memory = [r for r in rs if r["op"].split()[0] in ("load", "store", "atomic")]
-by = {f["kind"]: f for f in found["report"]}
-equal("table walks: the numbers", by["table-walks"]["evidence"],
+by = {f["kind"]: f for f in reversed(found["report"])}
+check("the largest share first; none below a hundredth, at the lower end of its interval",
+      [f["share"] for f in found["report"]] == sorted((f["share"] for f in found["report"]),
+                                                      reverse=True) and
+      all(f["samples"] >= 10 and 0.01 <= f["share_low"] <= f["share"] <= f["share_high"] <= 1
+          for f in found["report"]), found["report"])
+equal("table walks: the numbers",
+      {k: by["table-walks"]["evidence"][k] for k in ("walks", "accesses")},
       {"walks": sum("tlb-walk" in r["events"] for r in memory), "accesses": len(memory)})
+by["mispredicted"] = next(f for f in found["report"] if f["place"] == "pick (prog.c:51)")
 worst = [r for r in rs if r["pc"] == "0x401408"]
 equal("the mispredicted branch: its numbers",
       {k: by["mispredicted"]["evidence"][k] for k in ("mispredicts", "samples")},
       {"mispredicts": sum("mispredicted" in r["events"] for r in worst), "samples": len(worst)})
-check("its place", by["mispredicted"]["place"] == "pick (prog.c:51)", by["mispredicted"])
+equal("what kind of branch it is, and another one",
+      [(f["place"], f["case"]) for f in found["report"] if f["kind"] == "mispredicted"],
+      [("pick (prog.c:51)", "condition"), ("pick (prog.c:54)", "call")])
 check("far data: its place", by["far-data"]["place"] == "walk (prog.c:21)", by["far-data"])
 for command in ("report", "mem", "branch"):
     code, out, err = on(command, file)
@@ -91,8 +100,8 @@ check("by data source where the CPU has them", data("c2c", profile("false", 6000
 check("by addresses, threads and times where it has not",
       not data("c2c", profile("false-nosource", 6000))["by_source"])
 code, out, err = on("c2c", profile("false", 6000))
-check("what to do is said, with the size of what each thread has",
-      "do: pad each 8-byte object to a cache line" in " ".join(out.split()) and
+check("what to do is said, with what each thread has",
+      "do: give shared (thread 100) and" in " ".join(out.split()) and
       "shared (thread 100) and shared+0x8 (thread 101)" in " ".join(out.split()), out)
 
 # ---- filters: each against the records ----

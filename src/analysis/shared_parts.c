@@ -1,12 +1,14 @@
-/* The words for a cache line that threads share: who uses which part of it, and what to do. */
+/* A cache line that threads share: who uses which part of it, and what these parts are. */
 #include "findings.h"
 
 #include "allocs.h"
 #include "row.h"
+#include "types.h"
 
 #include "base/digits.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,9 +65,8 @@ struct part {
 
 struct parts {
     struct part list[LINE];
-    unsigned count,
-        distance; /* smallest distance from the start of one to that of the next; 0: one part */
-    bool own;     /* each is used by one thread only */
+    unsigned count;
+    bool own; /* each is used by one thread only */
 };
 
 /* Words with a twentieth of the line's samples, neighbours of the same user together. */
@@ -100,8 +101,6 @@ static void find_parts(const struct spex_sharing *s, const struct spex_shared_li
             last->last = o;
             continue;
         }
-        if (last && (!parts->distance || o - last->first < parts->distance))
-            parts->distance = o - last->first;
         parts->own &= tid >= 0;
         parts->list[parts->count++] = (struct part){o, o, tid};
     }
@@ -136,20 +135,42 @@ static void name_parts(struct spex_analysis *analysis, const struct spex_sharing
         append(text, " and %u more", parts->count - shown);
 }
 
-/* The size of the object that each thread has for itself: the distance from one to the next. */
-static unsigned object_size(struct spex_analysis *analysis, const struct spex_shared_line *line,
-                            const struct parts *parts)
+/* The object at an address by its type, of an array the element: where it begins, how large it is.
+ */
+static bool object_at(struct spex_analysis *analysis, const struct spex_shared_line *line,
+                      unsigned offset, uint64_t *start, uint64_t *size)
 {
     struct spex_place place;
-    if (!parts->own)
-        return 0;
-    if (parts->distance)
-        return parts->distance;
-    if (!parts->count)
-        return 0;
-    spex_analysis_locate(analysis, line->pid, line->address + parts->list[0].first, &place);
-    uint64_t size = place.symbol ? place.symbol->end - place.symbol->start : 0;
-    return size < LINE ? (unsigned)size : 0;
+    spex_analysis_locate(analysis, line->pid, line->address + offset, &place);
+    if (!place.module || !place.symbol)
+        return false;
+    const struct data_member *m =
+        data_member_of(spex_analysis_symbols(analysis), NULL, 0, place.module, place.address);
+    if (!m->known || !m->type_size || place.address < place.symbol->start)
+        return false;
+    const uint64_t at = place.address - place.symbol->start;
+    *size = m->type_size;
+    *start = line->address + offset - at % m->type_size;
+    return true;
+}
+
+/*
+ * The size of the objects of which each thread has its own, by their type; 0 if that is not known,
+ * or if they use parts of the same.
+ */
+static uint64_t object_size(struct spex_analysis *analysis, const struct spex_shared_line *line,
+                            const struct parts *parts)
+{
+    uint64_t first = 0, size = 0;
+    for (unsigned i = 0; i < parts->count; i++) {
+        uint64_t start, own;
+        if (!object_at(analysis, line, parts->list[i].first, &start, &own) || (i && own != size) ||
+            (i && start == first))
+            return 0;
+        first = start;
+        size = own;
+    }
+    return parts->own && parts->count > 1 ? size : 0;
 }
 
 /* Were the parts allocated one by one? */
@@ -163,8 +184,6 @@ static bool of_several_blocks(const struct spex_sharing *s, const struct spex_sh
     }
     return parts->count > 1;
 }
-
-/* ---- words for people ---- */
 
 /* "threads 100 and 101", "6 threads" */
 static void name_threads(const struct spex_sharing *s, const struct spex_shared_line *line,
@@ -188,68 +207,6 @@ static double part_of(uint64_t part, uint64_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-static char *describe(const struct spex_sharing *s, const struct spex_shared_line *line,
-                      enum finding_kind kind)
-{
-    const struct spex_sharing_totals *totals = spex_sharing_totals(s);
-    char text[TEXT], count[32];
-    name_threads(s, line, text);
-    append(text, " %s%s",
-           kind == FINDING_LOCK            ? "contend for a lock in this line"
-           : kind == FINDING_FALSE_SHARING ? "use different words of this line"
-           : kind == FINDING_TRUE_SHARING  ? "use the same word"
-                                           : "use this line, partly the same words",
-           kind == FINDING_LOCK ? ""
-           : line->writers < 2  ? ", one of them writes"
-                                : ", and write");
-    if (totals->timed)
-        append(text, "; at the same time for %.0f%%", 100 * line->overlap);
-    if (totals->sources && line->with_source)
-        append(text, "; %.0f%% of loads came from another core's cache",
-               100 * part_of(line->peer, line->with_source));
-    append(text, "; %s sample%s, %.1f%% of memory samples", digits_grouped(count, line->samples),
-           line->samples == 1 ? "" : "s", 100 * part_of(line->samples, totals->memory));
-    return memory_copy(text);
-}
-
-static char *advise(struct spex_analysis *analysis, const struct spex_sharing *s,
-                    const struct spex_shared_line *line, enum finding_kind kind)
-{
-    struct parts parts;
-    char names[TEXT], text[2 * TEXT];
-    find_parts(s, line, &parts);
-    name_parts(analysis, s, line, &parts, names);
-    unsigned size = object_size(analysis, line, &parts);
-    if (kind == FINDING_LOCK) {
-        char *name = finding_data_name(analysis, s, line, (unsigned)line->lock);
-        snprintf(text, sizeof text,
-                 "take the lock %s less often or hold it for less: split what it guards, or work "
-                 "on a copy per thread",
-                 name);
-        free(name);
-    } else if (kind == FINDING_FALSE_SHARING && of_several_blocks(s, line, &parts)) {
-        snprintf(
-            text, sizeof text,
-            "give each block cache lines of its own (aligned_alloc(64, its size rounded up to a "
-            "multiple of 64)): %s",
-            names);
-    } else if (kind == FINDING_FALSE_SHARING && parts.own && parts.count > 1 && size) {
-        snprintf(text, sizeof text,
-                 "pad each %u-byte object to a cache line (align it to 64 bytes): %s", size, names);
-    } else if (kind == FINDING_FALSE_SHARING) {
-        snprintf(text, sizeof text, "give %s cache lines of their own (align each to 64 bytes)",
-                 parts.count > 1 ? names : "what different threads use");
-    } else if (kind == FINDING_TRUE_SHARING) {
-        snprintf(text, sizeof text,
-                 "share %s less: a copy per thread, combined at the end, or fewer, larger steps",
-                 names);
-    } else {
-        snprintf(text, sizeof text,
-                 "move apart what not every thread needs (%s); share the rest less", names);
-    }
-    return memory_copy(text);
-}
-
 unsigned finding_place(const struct spex_sharing *s, const struct spex_shared_line *line)
 {
     for (unsigned offset = 0; offset < LINE; offset += 4)
@@ -263,17 +220,37 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
 {
     static const enum finding_kind kinds[] = {FINDING_FALSE_SHARING, FINDING_TRUE_SHARING,
                                               FINDING_MIXED_SHARING};
-    *finding = (struct finding){.kind = line->lock >= 0 ? FINDING_LOCK : kinds[line->kind]};
-    finding->share = line->score * part_of(line->samples, spex_sharing_totals(s)->memory);
-    finding->place = finding_data_name(
-        analysis, s, line, line->lock >= 0 ? (unsigned)line->lock : finding_place(s, line));
-    finding->text = describe(s, line, finding->kind);
-    finding->advice = advise(analysis, s, line, finding->kind);
-    finding->see = memory_copy("spex c2c");
-    finding->numbers[0].name = "score";
-    finding->numbers[0].value = line->score;
-    finding->numbers[1].name = "samples";
-    finding->numbers[1].value = (double)line->samples;
-    finding->numbers[2].name = "threads";
-    finding->numbers[2].value = line->threads;
+    const struct spex_sharing_totals *totals = spex_sharing_totals(s);
+    const bool lock = line->lock >= 0;
+    struct parts parts;
+    char text[TEXT];
+    find_parts(s, line, &parts);
+    const uint64_t size = object_size(analysis, line, &parts);
+    *finding = (struct finding){.kind = lock ? FINDING_LOCK : kinds[line->kind]};
+    finding->how = lock                                     ? CASE_PARTS
+                   : finding->kind != FINDING_FALSE_SHARING ? CASE_ANY
+                   : of_several_blocks(s, line, &parts)     ? CASE_BLOCKS
+                   : parts.own && parts.count > 1 && size   ? CASE_OBJECTS
+                   : parts.count > 1                        ? CASE_PARTS
+                                                            : CASE_ANY;
+    finding->share = finding->low = finding->high =
+        line->score * part_of(line->samples, totals->memory);
+    finding->samples = line->samples;
+    finding->place =
+        finding_data_name(analysis, s, line, lock ? (unsigned)line->lock : finding_place(s, line));
+    name_parts(analysis, s, line, &parts, text);
+    finding->data = lock ? memory_copy(finding->place) : memory_copy(text);
+    name_threads(s, line, text);
+    finding->users = memory_copy(text);
+    finding_add_number(finding, "score", line->score);
+    finding_add_number(finding, "samples", (double)line->samples);
+    finding_add_number(finding, "threads", line->threads);
+    finding_add_number(finding, "writers", line->writers);
+    finding_add_number(finding, "of_memory_samples", part_of(line->samples, totals->memory));
+    if (totals->timed && !isnan(line->overlap))
+        finding_add_number(finding, "overlap", line->overlap);
+    if (totals->sources && line->with_source)
+        finding_add_number(finding, "from_other_cores", part_of(line->peer, line->with_source));
+    if (finding->how == CASE_OBJECTS)
+        finding_add_number(finding, "object_size", (double)size);
 }

@@ -1,0 +1,415 @@
+/* What is found in the counts of a profile (findings.h): conditions and numbers. */
+#include "findings.h"
+
+#include "internal.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Of a chain of operations half of its function's time is asked for: else something else bounds it.
+ * A finding stands on ten samples or more, and takes a hundredth of the time or more even at the
+ * lower end of its interval. Of a kind three functions at most are named.
+ */
+enum { LEAST = 10, MOST = 3 };
+static const double least_share = 0.01;
+/* Instructions below this are not looked at one by one. */
+static const double least_looked = 0.001;
+
+/* What a function has of a kind. */
+struct part {
+    uint64_t time, samples, branches;
+    const struct spot *most; /* the instruction with most of it */
+    const struct spot *first;
+    uint64_t most_time;
+};
+
+struct finder {
+    struct spex_analysis *analysis;
+    const struct spots *spots;
+    struct found *found;
+};
+
+static char *words(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static char *words(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    return memory_checked(text);
+}
+
+/* "walk (list_walk.c:31)", "walk", "prog+0x401104" */
+static char *code_name(struct finder *f, const struct spot *spot)
+{
+    struct spex_line line = {0};
+    char text[512];
+    if (spot->symbol && spot->symbol->name)
+        snprintf(text, sizeof text, "%s", spot->symbol->name);
+    else
+        snprintf(text, sizeof text, "%s%s0x%llx",
+                 spot->module ? spex_module_name(spot->module) : "", spot->module ? "+" : "",
+                 (unsigned long long)spot->address);
+    if (spot->module)
+        analysis_line(f->analysis, spot->module, spot->address, &line);
+    if (!line.file)
+        return words("%s", text);
+    const char *slash = strrchr(line.file, '/');
+    return words("%s (%s:%u)", text, slash ? slash + 1 : line.file, line.line);
+}
+
+/* The interval is that of a count of so many. */
+static bool is_enough(uint64_t time, uint64_t samples, uint64_t all, struct finding *finding)
+{
+    const double off = samples ? 1.96 / sqrt((double)samples) : 1;
+    finding->share = all ? (double)time / (double)all : 0;
+    finding->low = finding->share * (off < 1 ? 1 - off : 0);
+    finding->high = fmin(1, finding->share * (1 + off));
+    finding->samples = samples;
+    return samples >= LEAST && finding->low >= least_share;
+}
+
+static uint64_t time_of(const struct spot *spot)
+{
+    uint64_t time = 0;
+    for (unsigned k = 0; k < CLOSER; k++)
+        time += spot->time[k];
+    return time;
+}
+
+static struct finding *add(struct finder *f, const struct finding *finding)
+{
+    struct found *to = f->found;
+    to->items = memory_grow(to->items, to->count, &to->capacity, sizeof *to->items);
+    to->items[to->count] = *finding;
+    return &to->items[to->count++];
+}
+
+/* Of a part: where, and how much of it is there. */
+static void name_part(struct finder *f, struct finding *finding, const struct part *part)
+{
+    finding->place = code_name(f, part->most);
+    if (part->most->symbol && part->most->symbol->name)
+        finding->function = words("%s", part->most->symbol->name);
+    if (part->time)
+        finding_add_number(finding, "of_it_there", (double)part->most_time / (double)part->time);
+}
+
+static void add_to_part(struct part *part, const struct spot *spot, uint64_t time, uint64_t samples)
+{
+    if (!samples)
+        return;
+    part->time += time;
+    part->samples += samples;
+    if (!part->most || time > part->most_time) {
+        part->most = spot;
+        part->most_time = time;
+    }
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    return x->time != y->time ? (x->time > y->time ? -1 : 1) : x->most < y->most ? -1 : 1;
+}
+
+/* Parts of all functions; of those with the most time: each. */
+static size_t sum_functions(struct finder *f, enum closer kind, struct part **parts)
+{
+    size_t count = 0, capacity = 0;
+    struct part *list = NULL;
+    const struct spots *s = f->spots;
+    for (size_t i = 0; i < s->count;) {
+        struct part part = {.first = &s->list[i]};
+        for (; i < s->count && s->list[i].module == part.first->module &&
+               s->list[i].symbol == part.first->symbol;
+             i++)
+            add_to_part(&part, &s->list[i], s->list[i].time[kind], s->list[i].samples[kind]);
+        if (!part.samples)
+            continue;
+        list = memory_grow(list, count, &capacity, sizeof *list);
+        list[count++] = part;
+    }
+    if (count)
+        qsort(list, count, sizeof *list, by_time);
+    *parts = list;
+    return count;
+}
+
+/* ---- data ---- */
+
+static double of_memory(const struct finder *f, uint64_t time)
+{
+    return f->spots->memory ? (double)time / (double)f->spots->memory : 0;
+}
+
+static void find_far(struct finder *f)
+{
+    struct part *parts;
+    const size_t count = sum_functions(f, FAR, &parts);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        struct finding finding = {.kind = FINDING_FAR_DATA};
+        int64_t stride;
+        if (!is_enough(parts[i].time, parts[i].samples, f->spots->all, &finding))
+            continue;
+        finding.how = code_address_case(f->analysis, parts[i].most->module, parts[i].most->symbol,
+                                        parts[i].most->address, &stride);
+        name_part(f, &finding, &parts[i]);
+        finding_add_number(&finding, "of_memory_time", of_memory(f, parts[i].time));
+        if (finding.how == CASE_STREAM || finding.how == CASE_STRIDE || finding.how == CASE_PAGES)
+            finding_add_number(&finding, "stride", fabs((double)stride));
+        add(f, &finding);
+    }
+    free(parts);
+}
+
+/* The data of an instruction, if all of it has one name. */
+static char *data_name(struct finder *f, const struct spot *spot)
+{
+    struct spex_place low, high;
+    if (!spot->high)
+        return NULL;
+    spex_analysis_locate(f->analysis, spot->pid, spot->low, &low);
+    spex_analysis_locate(f->analysis, spot->pid, spot->high, &high);
+    if (!low.symbol || !low.symbol->name || low.symbol != high.symbol)
+        return NULL;
+    return words("%s", low.symbol->name);
+}
+
+static bool takes_locks(const struct spot *spot)
+{
+    static const char *const words[] = {
+        "mutex_lock", "mutex_unlock",       "lll_lock",   "futex",
+        "spin_lock",  "sem_wait",           "rwlock",     "mutex_cond",
+        "spinlock",   "__aarch64_swp4_acq", "lll_trylock"};
+    const char *name = spot->symbol ? spot->symbol->name : NULL;
+    for (size_t i = 0; name && i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+/* What functions that take and give back locks take, if other cores had the data. */
+static void find_lock(struct finder *f)
+{
+    struct finding finding = {.kind = FINDING_LOCK};
+    struct part peer = {0};
+    uint64_t time = 0, samples = 0;
+    for (size_t i = 0; i < f->spots->count; i++) {
+        const struct spot *spot = &f->spots->list[i];
+        if (!takes_locks(spot))
+            continue;
+        time += time_of(spot);
+        for (unsigned k = 0; k < WALKS; k++)
+            samples += spot->samples[k];
+        add_to_part(&peer, spot, spot->time[PEER], spot->samples[PEER]);
+    }
+    if (!peer.samples || !is_enough(time, samples, f->spots->all, &finding))
+        return;
+    name_part(f, &finding, &peer);
+    finding.data = data_name(f, peer.most);
+    finding_add_number(&finding, "from_other_cores", (double)peer.samples);
+    add(f, &finding);
+}
+
+static void find_peer(struct finder *f)
+{
+    struct part *parts;
+    const size_t count = sum_functions(f, PEER, &parts);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        struct finding finding = {.kind = FINDING_PEER_DATA};
+        if (takes_locks(parts[i].first) ||
+            !is_enough(parts[i].time, parts[i].samples, f->spots->all, &finding))
+            continue;
+        name_part(f, &finding, &parts[i]);
+        finding.data = data_name(f, parts[i].most);
+        finding_add_number(&finding, "of_memory_time", of_memory(f, parts[i].time));
+        add(f, &finding);
+    }
+    free(parts);
+}
+
+static void find_walks(struct finder *f)
+{
+    struct finding finding = {.kind = FINDING_TABLE_WALKS};
+    struct part part = {0};
+    const struct spex_perfdata *file = spex_analysis_file(f->analysis);
+    int64_t stride;
+    for (size_t i = 0; i < f->spots->count; i++) {
+        const struct spot *spot = &f->spots->list[i];
+        add_to_part(&part, spot, spot->time[WALKS], spot->samples[WALKS]);
+    }
+    if (!part.samples || !is_enough(part.time, part.samples, f->spots->all, &finding))
+        return;
+    if (file && !strncmp(spex_perfdata_info(file)->cpudesc, "spex model", strlen("spex model")))
+        finding.how = CASE_MODEL;
+    if (2 * part.most_time >= part.time &&
+        code_address_case(f->analysis, part.most->module, part.most->symbol, part.most->address,
+                          &stride) == CASE_PAGES)
+        finding.how = CASE_PAGES;
+    name_part(f, &finding, &part);
+    finding_add_number(&finding, "walks", (double)part.samples);
+    finding_add_number(&finding, "accesses", (double)f->spots->accesses);
+    finding_add_number(&finding, "of_accesses", (double)part.samples / (double)f->spots->accesses);
+    add(f, &finding);
+}
+
+static void find_remote(struct finder *f)
+{
+    struct finding finding = {.kind = FINDING_REMOTE_DATA};
+    if (!is_enough(f->spots->remote_time, f->spots->remote, f->spots->all, &finding))
+        return;
+    finding_add_number(&finding, "remote", (double)f->spots->remote);
+    finding_add_number(&finding, "accesses", (double)f->spots->accesses);
+    finding_add_number(&finding, "of_accesses",
+                       (double)f->spots->remote / (double)f->spots->accesses);
+    add(f, &finding);
+}
+
+/* ---- code ---- */
+
+static int by_wrong_time(const void *a, const void *b)
+{
+    const struct spot *x = *(const struct spot *const *)a, *y = *(const struct spot *const *)b;
+    if (x->time[WRONG] != y->time[WRONG])
+        return x->time[WRONG] > y->time[WRONG] ? -1 : 1;
+    return x < y ? -1 : 1;
+}
+
+static void find_mispredicted(struct finder *f)
+{
+    const struct spot **list = memory_get(f->spots->count + 1, sizeof *list);
+    size_t count = 0;
+    uint64_t all = 0;
+    for (size_t i = 0; i < f->spots->count; i++)
+        if (f->spots->list[i].samples[WRONG]) {
+            list[count++] = &f->spots->list[i];
+            all += f->spots->list[i].samples[WRONG];
+        }
+    if (count)
+        qsort(list, count, sizeof *list, by_wrong_time);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        struct finding finding = {.kind = FINDING_MISPREDICTED};
+        const struct part part = {.most = list[i]};
+        if (!is_enough(list[i]->time[WRONG], list[i]->samples[WRONG], f->spots->all, &finding))
+            continue;
+        finding.how = code_branch_case(f->analysis, list[i]->module, list[i]->address);
+        name_part(f, &finding, &part);
+        finding_add_number(&finding, "mispredicts", (double)list[i]->samples[WRONG]);
+        finding_add_number(&finding, "samples", (double)list[i]->branches);
+        finding_add_number(&finding, "of_its_branches",
+                           (double)list[i]->samples[WRONG] / (double)list[i]->branches);
+        finding_add_number(&finding, "of_all_mispredicts",
+                           (double)list[i]->samples[WRONG] / (double)all);
+        add(f, &finding);
+    }
+    free(list);
+}
+
+/* Operations that wait for one another, and those that wait for them. */
+static void find_circles(struct finder *f)
+{
+    struct circle {
+        enum finding_kind kind;
+        uint64_t first;
+        struct part part;
+        uint64_t function; /* time of all of it */
+    } *list = NULL;
+    size_t count = 0, capacity = 0;
+    const struct spots *s = f->spots;
+    uint64_t function = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct spot *spot = &s->list[i];
+        if (!i || spot->module != spot[-1].module || spot->symbol != spot[-1].symbol) {
+            function = 0;
+            for (size_t k = i; k < s->count && s->list[k].module == spot->module &&
+                               s->list[k].symbol == spot->symbol;
+                 k++)
+                function += time_of(&s->list[k]);
+        }
+        uint64_t first = 0;
+        size_t n = 0;
+        if ((double)spot->time[REST] < least_looked * (double)s->all)
+            continue;
+        enum finding_kind kind = code_circle(f->analysis, spot->module, spot->address, &first);
+        if (code_divides(f->analysis, spot->module, spot->address)) {
+            kind = FINDING_DIVISION;
+            first = spot->address;
+        } else if (kind == FINDING_DIVISION) {
+            continue; /* the division has what it takes itself */
+        }
+        if (kind == FINDING_KINDS)
+            continue;
+        while (n < count && (list[n].kind != kind || list[n].part.most->module != spot->module ||
+                             list[n].part.most->symbol != spot->symbol))
+            n++;
+        if (n == count) {
+            list = memory_grow(list, count, &capacity, sizeof *list);
+            list[count++] = (struct circle){.kind = kind, .first = first, .function = function};
+        }
+        add_to_part(&list[n].part, spot, spot->time[REST], spot->samples[REST]);
+        if (spot->address == list[n].first)
+            list[n].part.first = spot;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct finding finding = {.kind = list[i].kind};
+        struct part part = list[i].part;
+        if (!is_enough(part.time, part.samples, s->all, &finding) ||
+            (list[i].kind == FINDING_DEPENDENT_CHAIN && 2 * part.time < list[i].function))
+            continue;
+        if (part.first && part.first != part.most) { /* what all wait for names it */
+            part.most = part.first;
+            part.most_time = part.first->time[REST];
+        }
+        name_part(f, &finding, &part);
+        add(f, &finding);
+    }
+    free(list);
+}
+
+/*
+ * Walks whose records do not tell how long the access took: of what an execution of that
+ * instruction costs in cycles, as the replay has it, the walk's cycles.
+ */
+static void divide_late_walks(struct finder *f)
+{
+    struct spex_replay replay = {.size = sizeof replay};
+    const struct spots *s = f->spots;
+    spex_analysis_replay(f->analysis, &replay);
+    const double cycle = replay.cycles > 0 && s->samples
+                             ? (double)s->all / (double)s->samples / replay.cycles
+                             : 0; /* of each sample's time */
+    for (size_t i = 0; i < s->count && cycle > 0; i++) {
+        struct spot *spot = &s->list[i];
+        uint64_t part = (uint64_t)(spot->late_cycles * cycle);
+        enum closer kind = spot->time[FAR] >= spot->time[PEER] ? FAR : PEER;
+        if (!spot->late)
+            continue;
+        kind = spot->time[REST] > spot->time[kind] ? REST : kind;
+        part = part < spot->late_time ? part : spot->late_time;
+        part = part < spot->time[kind] ? part : spot->time[kind];
+        spot->time[kind] -= part;
+        spot->time[WALKS] += part;
+    }
+}
+
+void findings_find(struct spex_analysis *analysis, const struct spots *spots, struct found *found)
+{
+    struct finder f = {analysis, spots, found};
+    divide_late_walks(&f);
+    find_far(&f);
+    find_lock(&f);
+    find_peer(&f);
+    find_walks(&f);
+    find_remote(&f);
+    find_mispredicted(&f);
+    find_circles(&f);
+}

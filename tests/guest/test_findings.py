@@ -1,0 +1,112 @@
+"""
+What is found in programs that have one thing wrong, and in those that could be taken for it: the
+kind, its case, where; nothing where it is mended.
+"""
+import json
+
+from guest import *
+
+need_engine("findings")
+
+
+def compile(name):
+    out = os.path.join(WORK, name)
+    code, _, err = run(CC, "-g", "-O2", "-static", "-pthread", "-o", out,
+                       os.path.join(HERE, "programs", name + ".c"))
+    if code:
+        check(f"build {name}", False, err)
+        done()
+    return out
+
+
+MISLED, PLANTED = compile("misled"), compile("planted")
+
+
+def found(*program, period=512, model=[]):
+    """(findings, the report as text)"""
+    path = os.path.join(WORK, "found.data")
+    code, _, err = spex("record", "--deterministic", *model, "-c", str(period), "-o", path, "--",
+                        *program)
+    if code:
+        check(f"record {program}", False, err)
+        return [], ""
+    out = spex("report", "--format", "json", "-i", path)[1].decode()
+    text = spex("report", "-i", path)[1].decode()
+    return json.loads(out)["findings"], " ".join(text.split())
+
+
+def line_with(program, text):
+    source = os.path.join(HERE, "programs", os.path.basename(program) + ".c")
+    return next(i + 1 for i, l in enumerate(open(source)) if text in l)
+
+
+def first(name, program, kind, case, function, says, fixed=True):
+    """The first finding; with `fixed` that the mended program has none of that kind."""
+    f, text = found(*program)
+    got = f[0] if f else {}
+    check(f"{name}: what is found first", (got.get("kind"), got.get("case")) == (kind, case) and
+          got["place"].startswith(function + " (") and got["share_low"] >= 0.01, f)
+    check(f"{name}: in words that fit, with its share",
+          says in text and f" 1. {got.get('text')}" in text, text)
+    if fixed:
+        f, text = found(*program, "fixed")
+        check(f"{name}: mended, it is not found", kind not in [x["kind"] for x in f], f)
+    return got
+
+
+# ---- branches: by what they are ----
+first("an indirect call", [PLANTED, "7"], "mispredicted", "call", "dispatch",
+      "the indirect call at dispatch")
+f, text = found(PLANTED, "7")
+check("an indirect call: no conditional select is advised", "conditional select" not in text, text)
+first("a branch on data", [PLANTED, "2"], "mispredicted", "condition", "count_if",
+      "do: compute without the branch")
+f, text = found(MISLED, "period")
+check("a branch with a period of ten, which is predicted: nothing",
+      not [x for x in f if x["kind"] == "mispredicted"], f)
+f, text = found(MISLED, "few")
+check("some mispredicts, of much time that goes elsewhere: not they are found, but that",
+      [x["kind"] for x in f] == ["division"] and "divide (misled.c" in f[0]["place"] and
+      f[0]["share_low"] <= f[0]["share"] <= f[0]["share_high"], f)
+few, _ = found(PLANTED, "7", period=100000)
+check("less than ten samples say nothing", not few, few)
+
+# ---- pages ----
+got = first("pages", [PLANTED, "5"], "table-walks", "model", "follow",
+            "spex whatif --model page.size=4K:2M")
+check("pages: the share is that of the walks alone", 0.6 < got["share"] < 0.8, got)
+f, text = found(PLANTED, "5", model=["--model", "page.size=2M"])
+check("pages: with larger ones, what is advised, they are gone",
+      "table-walks" not in [x["kind"] for x in f], f)
+f, text = found(MISLED, "faults")
+check("new memory: page faults are named as what is not seen; the order of data is not blamed",
+      f and f[0]["case"] == "pages" and "page faults are not modelled" in text and
+      "in the order it lies in" not in text, f)
+
+# ---- threads ----
+f, text = found(MISLED, "lock")
+locks = [x for x in f if x["kind"] == "lock"]
+check("a lock that threads queue for is named", locks and locks[0]["data"] == "gate" and
+      "take the lock gate less often" in text, f)
+f, text = found(PLANTED, "4")
+check("counters in one line are named, and are no lock",
+      f[0]["kind"] == "peer-data" and f[0]["data"] == "counters" and
+      "lock" not in [x["kind"] for x in f], f)
+first("counters in one line", [PLANTED, "4"], "peer-data", None, "count_up", ": counters")
+found(MISLED, "padding")
+out = spex("c2c", "-i", os.path.join(WORK, "found.data"))[1].decode()
+out = " ".join(out.split())
+check("rows of 48 bytes: their size by their type, not by what lies beside one another",
+      "pad each 48-byte object to whole cache lines" in out and "8-byte object" not in
+      out.replace("48-byte object", ""), out)
+
+# ---- chains, divisions, data ----
+first("long lists of a table", [MISLED, "chains"], "dependent-loads", None, "find",
+      "more heads for a table of lists")
+first("divisions", [PLANTED, "3"], "division", None, "scale_divide", "divide less often")
+first("lookups all over a table", [PLANTED, "1"], "far-data", "computed", "look_up",
+      "whose address is computed")
+f, text = found(PLANTED, "6")
+check("a sum that nobody asked for: all of it is work, and nothing is found",
+      not [x for x in f if x["kind"] in ("far-data", "mispredicted", "table-walks")], f)
+done()
