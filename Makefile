@@ -219,6 +219,18 @@ validate: all
 	@scripts/fetch-debs $(BUILD)/arm64 bzip2 zstd gawk cpp-12 sqlite3
 	@python3 scripts/validate_programs.py $(BUILD) $(BUILD)/arm64/root --write docs/validation.md
 
+# Programs that read what spex writes, and what they count: docs/readers.md.
+readers:
+	@scripts/setup build demo check
+	@command -v npm >/dev/null || scripts/setup feeds
+	@scripts/feeds-setup --short $(BUILD)/feeds
+	@scripts/feeds-setup --debian $(BUILD)/feeds
+	@scripts/perf7-setup $(BUILD)/perf7
+	@scripts/readers-setup $(BUILD)/readers
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_BUILD=$(abspath $(BUILD)) python3 tests/export/readers.py docs/readers.md
+
 # What docs/upstream.md says of other programs, seen again in those that are here.
 upstream:
 	@scripts/setup check
@@ -262,4 +274,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate build-perf
 
-.PHONY: upstream validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-threads check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean
+.PHONY: readers upstream validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-model check-fleet check-ports check-threads check-exec check-engines check-faults check-deb conformance bench bench-scale perf-check check-perf fuzz coverage mutate abi install dist deb format clean

@@ -1,5 +1,9 @@
 """Recordings that perf makes on this machine, read back: every record, and the state that each
-sample sees, compared with perf's own dump."""
+sample sees, compared with perf's own dump. Perf is Debian's, and perf 7 where `make check` has
+unpacked it.
+
+SPEX_FILES=DIR: every file of that folder, of any kind and any perf, too: as many samples as perf
+finds, or a clear refusal."""
 import os
 import re
 import subprocess
@@ -17,9 +21,14 @@ HEAD = re.compile(r"^(?:(-?\d+) )?(\d+ )?(0x[0-9a-f]+|\(nil\)|0)(?:@\S+)? \[0x([
                   r"PERF_RECORD_(\w+)(.*)$")
 
 
+PERF7 = os.path.join(BUILD.removesuffix("-asan"), "perf7/perf")
+PERFS = ["perf"] + [PERF7] * os.path.exists(PERF7)
+perf = PERFS[0]
+
+
 def perf_dump(path, stdin=None):
     """(offset, type, fields) of every record that perf prints."""
-    r = subprocess.run(["perf", "report", "-D", "-i", path], input=stdin, capture_output=True,
+    r = subprocess.run([perf, "report", "-D", "-i", path], input=stdin, capture_output=True,
                        stdin=subprocess.DEVNULL if stdin is None else None)
     records, current = [], None
     for line in r.stdout.decode(errors="replace").splitlines():
@@ -176,33 +185,56 @@ MODES = [("clock", "-e cpu-clock"),
 
 
 def record(options, out):
-    return subprocess.run(["perf", "record", "-q", *options.split(), "-o", out, "--", WORK],
+    return subprocess.run([perf, "record", "-q", *options.split(), "-o", out, "--", WORK],
                           capture_output=True)
 
 
+def folder(where):
+    """Files of others."""
+    global perf
+    perf = PERFS[-1]
+    for name in sorted(os.listdir(where)):
+        path = os.path.join(where, name)
+        want = sum(r["kind"] == "SAMPLE" for r in perf_dump(path))
+        code, out, err = run(TOOL, "events", path)
+        got = len(re.findall(rb"^\S+ SAMPLE ", out, re.M))
+        refused = code == 1 and not got  # spex says why, below
+        check(f"{name}: {want} samples as perf finds, or a refusal", refused or
+              (code == 0 and got == want), f"{got} samples, exit {code}, {err}")
+        for command in ("report", "script", "dump"):
+            code, out, err = spex(command, path)
+            check(f"{name}: {command} reads it, or says why not", code == 0 or
+                  (code == 1 and err.strip()), f"exit {code}, {err}")
+
+
+if os.environ.get("SPEX_FILES"):
+    folder(os.environ["SPEX_FILES"])
 r = record("-e cpu-clock", PATH)
 if r.returncode:
     skip("recordings of this machine",
          "perf record does not work here: " + r.stderr.decode()[-200:].replace("\n", " "),
          machine=True)
     done()
-for title, options in MODES:
-    r = record(options, PATH)
+for perf in PERFS:
+    of = "" if perf == "perf" else "perf 7: "
+    for title, options in MODES:
+        r = record(options, PATH)
+        if r.returncode:
+            skip(of + title, r.stderr.decode(errors="replace").strip().splitlines()[-1][:100]
+                 if r.stderr else "refused", machine=True)
+            continue
+        judge(of + title)
+    r = record("-e cpu-clock -g -z", PATH)
     if r.returncode:
-        skip(title, r.stderr.decode(errors="replace").strip().splitlines()[-1][:100] if r.stderr
-             else "refused", machine=True)
-        continue
-    judge(title)
-r = record("-e cpu-clock -g -z", PATH)
-if r.returncode:
-    skip("compressed", "this perf does not compress")
-else:
-    judge("compressed", offsets=False)
-    code, out, err = run(TOOL, "info", PATH)
-    check("it was compressed", re.search(rb"compressed=[1-9]", out), out)
-r = record("-e cpu-clock,page-faults -g", "-")
-check("pipe: the recording", r.returncode == 0 and r.stdout, r.stderr)
-judge("pipe", stdin=r.stdout)
+        skip(f"{of}compressed", "this perf does not compress")
+    else:
+        judge(f"{of}compressed", offsets=False)
+        code, out, err = run(TOOL, "info", PATH)
+        check(f"{of}it was compressed", re.search(rb"compressed=[1-9]", out), out)
+    r = record("-e cpu-clock,page-faults -g", "-")
+    check(f"{of}pipe: the recording", r.returncode == 0 and r.stdout, r.stderr)
+    judge(f"{of}pipe", stdin=r.stdout)
+perf = PERFS[0]
 with open(PATH, "wb") as f:
     f.write(r.stdout)
 a, b = ours(PATH), ours("-", r.stdout)
