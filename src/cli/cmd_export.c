@@ -128,7 +128,7 @@ static int put_one(struct profile *p, const struct export_format *format, const 
     int status = output_open(&output, path, OUTPUT_KEEPS);
     if (!status)
         status = profile_output(p, &output, asked->mode);
-    if (!status && format->truth)
+    if (!status && asked->settings->truth)
         status = output_from(&output, asked->settings->truth);
     if (!status)
         status = output_make(&output, make, &w);

@@ -132,8 +132,8 @@ static int generate(struct spex_generator *generator, const struct options *o)
     struct work w = {.generator = generator, .options = o};
     struct output output, truth = {.stream = -1};
     int status = output_open(&output, o->output, 0);
-    if (!status && o->truth && !(status = output_open(&truth, o->truth, 0)) && output.stream < 0 &&
-        !strcmp(output.path, truth.path))
+    if (!status && o->truth && !(status = output_open(&truth, o->truth, 0)) &&
+        output_same(&output, &truth))
         status = cli_usage("-o and --truth name the same file");
     out_init(&w.stream, -1);
     bool whole = o->damage || o->truth;

@@ -289,6 +289,23 @@ static int ship_all(struct ship *s)
     return CLI_OK;
 }
 
+/* It is made anew after each round: over no file that ship reads, nor where profiles wait. */
+static int check_metrics(const struct ship *s)
+{
+    const char *const inputs[] = {s->options->fleet.credentials, s->options->fleet.ca};
+    struct output output;
+    if (!s->options->metrics)
+        return CLI_OK;
+    int status = output_open(&output, s->options->metrics, 0);
+    for (size_t i = 0; !status && i < sizeof inputs / sizeof *inputs; i++)
+        status = inputs[i] ? output_from(&output, inputs[i]) : CLI_OK;
+    if (!status && output_is_in(&output, s->spool.path))
+        status = cli_usage("--metrics: %s lies in the spool: name a file elsewhere",
+                           s->options->metrics);
+    output_close(&output);
+    return status;
+}
+
 static int run_ship(void *options, int argc, char **argv)
 {
     const struct ship_options *o = options;
@@ -307,6 +324,10 @@ static int run_ship(void *options, int argc, char **argv)
     clickhouse_free(server);
     if ((status = spool_open(&s.spool, o->spool)))
         return status;
+    if ((status = check_metrics(&s))) {
+        spool_close(&s.spool);
+        return status;
+    }
     s.outcome =
         mmap(NULL, sizeof *s.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s.outcome == MAP_FAILED) {

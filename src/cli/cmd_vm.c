@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 #include "locate.h"
+#include "output.h"
 #include "run.h"
 #include "typist.h"
 
@@ -462,6 +463,19 @@ static void announce(const struct vm_options *o)
                 o->smp > 1 ? "s" : "", o->features ? o->features : o->cpu);
 }
 
+/* The log is written as the guest runs, over whatever has its name: nothing that the run needs. */
+static int check_log(const struct vm_options *o)
+{
+    const char *const inputs[] = {o->kernel, o->initrd, o->firmware};
+    struct output log;
+    int status = o->log ? output_open(&log, o->log, 0) : CLI_OK;
+    for (size_t i = 0; o->log && !status && i < sizeof inputs / sizeof *inputs; i++)
+        status = inputs[i] ? output_from(&log, inputs[i]) : CLI_OK;
+    if (o->log)
+        output_close(&log);
+    return status;
+}
+
 /* A prepared guest has a shell, which ends, and with it the guest, when its input does. */
 static int run_typed(const struct command *c)
 {
@@ -497,10 +511,14 @@ static int run_vm(void *options, int argc, char **argv)
         return cli_usage("say which guest to run: --guest DIR, --kernel IMAGE or --firmware FILE");
     if (!o->guest && !o->kernel && (o->initrd || o->append || o->append_only))
         return cli_usage("--initrd, --append and --append-only are for a --kernel");
-    if (!find_guest(o, kernel, initrd) || !cli_locate("libspex-qemu.so", plugin, sizeof plugin) ||
-        !make_scratch(&scratch))
+    if (!find_guest(o, kernel, initrd) || !cli_locate("libspex-qemu.so", plugin, sizeof plugin))
         return CLI_DATA;
-    int status = CLI_DATA;
+    int status = check_log(o);
+    if (status)
+        return status;
+    if (!make_scratch(&scratch))
+        return CLI_DATA;
+    status = CLI_DATA;
     unsigned major;
     if (known_version(o, &scratch, &major) && set_vectors(&settings, major) &&
         make_device_tree(o, &settings.config, &scratch)) {

@@ -197,6 +197,31 @@ int output_from(struct output *o, const char *input)
     return output_from_open(o, standard ? "standard input" : input, &st);
 }
 
+bool output_is_in(const struct output *o, const char *directory)
+{
+    char own[OUTPUT_PATH];
+    struct stat in, at;
+    if (o->stream >= 0)
+        return false;
+    directory_of(o->path, own);
+    return !stat(own, &in) && !stat(directory, &at) && in.st_dev == at.st_dev &&
+           in.st_ino == at.st_ino;
+}
+
+bool output_same(const struct output *a, const struct output *b)
+{
+    const struct output_older *one = &a->older[0], *other = &b->older[0];
+    char directory[OUTPUT_PATH];
+    if (a->stream >= 0 || b->stream >= 0 || one->there != other->there)
+        return false;
+    if (one->there)
+        return one->device == other->device && one->inode == other->inode;
+    directory_of(b->path, directory);
+    const char *slash = strrchr(a->path, '/'), *last = strrchr(b->path, '/');
+    return !strcmp(slash ? slash + 1 : a->path, last ? last + 1 : b->path) &&
+           output_is_in(a, directory);
+}
+
 int output_mode(struct output *o, const char *mode)
 {
     char *end;

@@ -55,6 +55,10 @@ void output_close(struct output *output);
  */
 int output_from(struct output *output, const char *input);
 int output_from_open(struct output *output, const char *input, const struct stat *st);
+/* Whether both would be one file, whatever they are called. */
+bool output_same(const struct output *a, const struct output *b);
+/* Whether it would lie in this directory. */
+bool output_is_in(const struct output *output, const char *directory);
 /* What --mode says instead; NULL: nothing. CLI_OK or CLI_USAGE. */
 int output_mode(struct output *output, const char *mode);
 

@@ -95,6 +95,43 @@ open(os.path.join(at, "syms"), "w").write("ffff800080000000 T _text\n")
 code, out, err = spex("html", "in", "--kallsyms", "syms", "-o", "syms", cwd=at)
 check("html: does not replace kallsyms", code == 2 and b"_text" in bytes_of(at, "syms"), err)
 
+at = fresh("generate")
+os.mkdir(os.path.join(at, "d"))
+open(os.path.join(at, "there"), "w").write("older")
+os.link(os.path.join(at, "there"), os.path.join(at, "again"))
+for one, other in (("x", "x"), ("x", "./x"), ("d/x", "d/../d/x"), ("x", f"{at}/x"),
+                   ("there", "again")):
+    code, out, err = spex("generate", "-n", "10", "-o", one, "--truth", other, cwd=at)
+    check(f"generate: {one} and {other} would be one file", code == 2 and "same file" in err and
+          sorted(os.listdir(at)) == ["again", "d", "in", "there"], (code, err, os.listdir(at)))
+code, out, err = spex("generate", "-n", "10", "-o", "x", "--truth", "d/x", cwd=at)
+equal("generate: two files of one name", (code, err), (0, ""))
+at = fresh("export")
+for to in ("callgrind", "collapsed", "pprof"):
+    open(os.path.join(at, "counts"), "w").write("counts")
+    code, out, err = spex("export", "--to", to, "--truth", "counts", "-o", "counts", "in", cwd=at)
+    check(f"export --to {to}: does not replace --truth", code == 2 and
+          bytes_of(at, "counts") == b"counts", (code, err))
+at = fresh("ship")
+os.rename(os.path.join(at, "in"), os.path.join(at, "in.data"))
+with open(os.path.join(at, "secret"), "w") as f:
+    f.write("user me\npassword s3cret\n")
+os.chmod(os.path.join(at, "secret"), 0o600)
+os.mkdir(os.path.join(at, "spool"))
+for metrics in ("secret", "./secret", "spool/in.data", "spool/new.prom"):
+    shutil.copy(os.path.join(at, "in.data"), os.path.join(at, "spool/in.data"))
+    code, out, err = spex("ship", "--once", "--spool", "spool", "--url", "http://127.0.0.1:1",
+                          "--retry", "0", "--credentials", "secret", "--metrics", metrics, cwd=at)
+    check(f"ship --metrics {metrics}: refused",
+          code == 2 and ("would replace" in err or "spool" in err) and
+          b"s3cret" in bytes_of(at, "secret") and bytes_of(at, "spool/in.data") == WHOLE,
+          (code, err))
+at = fresh("vm")
+for log in ("in", "./in"):
+    code, out, err = spex("vm", "--kernel", "in", "--log", log, cwd=at)
+    check(f"vm --log {log}: does not replace the kernel", code == 2 and "would replace" in err and
+          bytes_of(at, "in") == WHOLE, (code, err))
+
 # ---- never over a program ----
 for name in COMMANDS:
     wrong = []
