@@ -9,6 +9,7 @@
 
 #include "perfdata/callchain.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ void allocs_program(const char *path, uint64_t start_code, uint64_t entry)
         if (elf.segment[i].prot & 4 && elf.segment[i].vaddr < lowest)
             lowest = elf.segment[i].vaddr;
     add_functions(path, start_code - lowest);
-    if (!elf.interpreter[0] || !start_read(task_directory(), &start))
+    if (!elf.interpreter[0] || !start_read_open(task_open("engine", O_RDONLY | O_NOFOLLOW), &start))
         return;
     snprintf(linker, sizeof linker, "%s%s", start.word[START_SYSROOT], elf.interpreter);
     if (access(linker, R_OK))

@@ -6,11 +6,13 @@
 
 #include <spex/a64.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
 bool block_by_registers(const struct insn *insn)
@@ -186,11 +188,14 @@ struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 
 void block_resumed(void)
 {
-    char name[RUN_PATH + 32];
+    char name[32];
     struct stat st;
-    snprintf(name, sizeof name, "%s/%u.truth", task_directory(), plugin.user.process);
-    if (plugin.user.truth && !stat(name, &st) && st.st_size > 0)
+    snprintf(name, sizeof name, "%u.truth", plugin.user.process);
+    int fd = plugin.user.truth ? task_open(name, O_RDONLY) : -1;
+    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0)
         plugin.user.rows.base = (size_t)st.st_size / RUN_TRUTH;
+    if (fd >= 0)
+        close(fd);
 }
 
 void block_forked(void)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
+#include "door.h"
 #include "elf_file.h"
 #include "image.h"
 #include "offer.h"
@@ -39,6 +40,7 @@ struct spex_engine {
     struct run_control settings;
     struct driver_caps caps;
     int control; /* locked: the run is somebody's */
+    struct door *door;
     pid_t process;
 };
 
@@ -256,6 +258,7 @@ static bool make_directory(struct spex_engine *e, struct spex_error *error)
                   (size_t)n >= sizeof path - 16 ? "the name is too long" : strerror(errno));
         return false;
     }
+    e->door = door_new(e->directory, &e->settings);
     if (!write_file(e, "control", &e->settings, sizeof e->settings, error) ||
         !write_commands(e, error))
         return false;
@@ -323,7 +326,7 @@ static void run_program(const struct spex_engine *e)
     if (e->host)
         run_host(e);
     else if (start_read(e->directory, &start))
-        start_guest(&start, e->directory, &image, e->program, o->argv, environ, false);
+        start_guest(&start, e->directory, &image, e->program, o->argv, environ, false, -1);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -456,6 +459,8 @@ enum spex_status spex_engine_start(struct spex_engine *e, struct spex_error *err
     }
     if (e->process < 0)
         return error_set(error, SPEX_IO, 0, "fork: %s", strerror(errno));
+    if (e->door)
+        door_begin(e->door);
     return SPEX_OK;
 }
 
@@ -475,6 +480,8 @@ enum spex_status spex_engine_wait(struct spex_engine *e, int *status, void (*tic
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
         tick(context);
     }
+    door_free(e->door);
+    e->door = NULL;
     if (pid < 0)
         return error_set(error, SPEX_IO, 0, "waitpid: %s", strerror(errno));
     e->process = 0;
@@ -523,6 +530,7 @@ void spex_engine_free(struct spex_engine *e)
         return;
     if (e->control >= 0)
         close(e->control);
+    door_free(e->door);
     free(e);
 }
 

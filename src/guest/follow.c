@@ -191,7 +191,11 @@ static void become_guest(struct vcpu *v, const struct start *start, bool at, con
     struct list argv = {0}, environment = {0};
     if (read_list(a[at ? 2 : 1], &argv) && read_list(a[at ? 3 : 2], &environment)) {
         leave(v);
-        start_guest(start, task_directory(), image, path, argv.words, environment.words, true);
+        int control = task_pass_on();
+        start_guest(start, task_directory(), image, path, argv.words, environment.words, true,
+                    control);
+        if (control >= 0)
+            close(control);
     }
     free_list(&argv);
     free_list(&environment);
@@ -226,7 +230,8 @@ void follow_exec(struct vcpu *v, bool at, const uint64_t *a)
     struct start start;
     struct image image;
     tells_host = false;
-    if (!read_path(at, a, path) || !start_read(task_directory(), &start))
+    if (!read_path(at, a, path) ||
+        !start_read_open(task_open("engine", O_RDONLY | O_NOFOLLOW), &start))
         return;
     struct image_search here = {"", "", start.word[START_SYSROOT], true};
     switch (image_find(path, &here, &image)) {

@@ -2,6 +2,8 @@
  * Opens the files of the run though the guest may have lost the right to: a program that becomes
  * another user, or lives in another root, takes QEMU with it. Credentials are a thread's own, so a
  * thread of the plugin keeps those that the process had before the first call that may change them.
+ * A process that is forked or executed later has no such thread: spex opens the files for it
+ * (door.h).
  */
 #ifndef GUEST_OWNER_H
 #define GUEST_OWNER_H

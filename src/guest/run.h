@@ -31,7 +31,7 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 7,
+    RUN_VERSION = 8,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
@@ -43,6 +43,8 @@ enum {
     RUN_RESERVE = 256 << 10,
     RUN_TRUTH = 1 << 20,    /* bytes that N.truth grows by; rows do not cross them */
     RUN_STACKS = 256 << 10, /* bytes of N.stacks */
+    RUN_DOOR = 40,
+    RUN_PASS = 16,
 };
 
 /* What the end of a run needs; any value is harmless. */
@@ -83,6 +85,9 @@ struct run_control {
     char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
     uint64_t delay;                             /* cycles without samples at the beginning */
     uint64_t max_size;                          /* bytes of `data` with records; 0: any */
+    char door[RUN_DOOR]; /* who has lost the right to open these files asks there (door.h); or empty
+                          */
+    uint8_t pass[RUN_PASS];
     /* shared, atomic */
     uint32_t installed;                /* the plugin runs */
     uint32_t tasks;                    /* threads so far */

@@ -14,10 +14,14 @@ enum { FILE_MOST = 1 << 16, OPTIONS = 18 };
 bool start_read(const char *directory, struct start *start)
 {
     char path[IMAGE_PATH + 16];
+    snprintf(path, sizeof path, "%s/engine", directory);
+    return start_read_open(open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), start);
+}
+
+bool start_read_open(int fd, struct start *start)
+{
     struct stat st;
     *start = (struct start){0};
-    snprintf(path, sizeof path, "%s/engine", directory);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
     bool ok = !fstat(fd, &st) && st.st_size > 0 && st.st_size < FILE_MOST &&
@@ -108,7 +112,8 @@ static size_t length_of(char *const *list)
 }
 
 void start_guest(const struct start *start, const char *directory, const struct image *image,
-                 const char *path, char *const *argv, char *const *environment, bool from_guest)
+                 const char *path, char *const *argv, char *const *environment, bool from_guest,
+                 int control)
 {
     char plugin[6 * IMAGE_PATH], library[2 * IMAGE_PATH], place[2 * IMAGE_PATH], name[64];
     char program[IMAGE_PATH + 2], comm[16];
@@ -120,7 +125,9 @@ void start_guest(const struct start *start, const char *directory, const struct 
         errno = ENAMETOOLONG;
         return;
     }
-    snprintf(plugin, sizeof plugin, "file=%s,dir=%s,name=%s", library, place, name);
+    int n = snprintf(plugin, sizeof plugin, "file=%s,dir=%s,name=%s", library, place, name);
+    if (control >= 0)
+        snprintf(plugin + n, sizeof plugin - (size_t)n, ",control=%d", control);
     /* A name must not look like an option. */
     snprintf(program, sizeof program, "%s%s", image->program[0] == '-' ? "./" : "", image->program);
     const char **words = image_arguments(image, path, argv);

@@ -32,14 +32,17 @@ struct start {
 #define START_MAGIC 0x53706578
 
 bool start_read(const char *directory, struct start *start); /* false with errno */
+bool start_read_open(int fd, struct start *start);           /* closes it */
 void start_free(struct start *start);
 
 /*
  * Becomes QEMU with this program. path is what execve was given: its last part is the name of the
  * process. from_guest: the guest made the environment, and its LD_PRELOAD is for itself, not for
- * QEMU. Returns only on failure, with errno set.
+ * QEMU. control: an open descriptor of that file, if the process can no longer open it, or -1.
+ * Returns only on failure, with errno set.
  */
 void start_guest(const struct start *start, const char *directory, const struct image *image,
-                 const char *path, char *const *argv, char *const *environment, bool from_guest);
+                 const char *path, char *const *argv, char *const *environment, bool from_guest,
+                 int control);
 
 #endif

@@ -36,7 +36,15 @@ struct task {
 };
 
 /* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
-bool task_open_run(const char *directory, struct spex_error *error);
+/* control: a descriptor of the file, which is closed, or below 0. */
+bool task_open_run(const char *directory, int control, struct spex_error *error);
+/* A file of the run, whatever the guest may open. */
+int task_open(const char *file, int flags);
+/*
+ * A descriptor of `control` for the program that this process is about to execute, which will not
+ * be able to open it; -1 if it will.
+ */
+int task_pass_on(void);
 const char *task_directory(void);
 
 /* Marks the run: data is missing for this reason (errno.h). The first one counts. */

@@ -34,12 +34,13 @@ void task_failed(int error)
                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-bool task_open_run(const char *path, struct spex_error *error)
+bool task_open_run(const char *path, int fd, struct spex_error *error)
 {
     char name[RUN_PATH + 16];
     snprintf(directory, sizeof directory, "%s", path);
     snprintf(name, sizeof name, "%s/control", path);
-    int fd = open(name, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        fd = open(name, O_RDWR | O_CLOEXEC);
     struct run_control head = {0};
     if (fd < 0 || pread(fd, &head, sizeof head, 0) != sizeof head) {
         error_set(error, SPEX_IO, 0, "%s: %s", name, strerror(errno));
@@ -107,6 +108,28 @@ static int open_file(uint32_t id, const char *suffix)
     if (fd < 0)
         task_failed(errno);
     return fd;
+}
+
+int task_open(const char *file, int flags)
+{
+    char name[RUN_PATH + 32];
+    snprintf(name, sizeof name, "%s/%s", directory, file);
+    return owner_open(name, flags | O_CLOEXEC);
+}
+
+int task_pass_on(void)
+{
+    enum { HIGH = 100 };
+    char name[RUN_PATH + 32];
+    snprintf(name, sizeof name, "%s/control", directory);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    bool needed = fd < 0;
+    if (needed)
+        fd = owner_open(name, O_RDWR | O_CLOEXEC);
+    int given = needed && fd >= 0 ? fcntl(fd, F_DUPFD, HIGH) : -1;
+    if (fd >= 0)
+        close(fd);
+    return given;
 }
 
 void task_remove(uint32_t id, const char *suffix)

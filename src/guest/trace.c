@@ -32,7 +32,7 @@ static bool start_meant(const char *directory, char **argv, char **environment, 
     if (start_read(directory, &start)) {
         struct image_search here = {"", "", start.word[START_SYSROOT]};
         if (image_find(path, &here, &image) == IMAGE_GUEST)
-            start_guest(&start, directory, &image, path, argv, environment, false);
+            start_guest(&start, directory, &image, path, argv, environment, false, -1);
     }
     snprintf(message, sizeof message, "%.4000s: %s", path, strerror(errno));
     *why = message;

@@ -11,6 +11,7 @@
 #include "plugin.h"
 #include "regs.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,12 +139,11 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
 /* What of this program is made ideal. */
 static void read_ideal(void)
 {
-    char path[RUN_PATH + 16];
     struct spex_engine_ideal one;
     size_t count = 0, room = 0;
     struct spex_ideal_range *ranges = NULL; /* kept: the model refers to them */
-    snprintf(path, sizeof path, "%s/ideal", task_directory());
-    FILE *file = fopen(path, "re");
+    int fd = task_open("ideal", O_RDONLY);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     while (file && fread(&one, sizeof one, 1, file) == 1)
         if (!one.program[0] || !strncmp(one.program, plugin.user.name, sizeof one.program - 1)) {
             if (count == room)
@@ -159,16 +159,19 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
 {
     struct spex_error error;
     const char *directory = NULL;
+    int control = -1;
     for (int i = 0; i < argc; i++)
         if (!strncmp(argv[i], "dir=", 4))
             directory = argv[i] + 4;
         else if (!strncmp(argv[i], "name=", 5))
             snprintf(plugin.user.name, sizeof plugin.user.name, "%s", argv[i] + 5);
+        else if (!strncmp(argv[i], "control=", 8))
+            control = atoi(argv[i] + 8);
     if (!directory) {
         fprintf(stderr, "spex: this plugin is for 'spex record'\n");
         return 1;
     }
-    if (!task_open_run(directory, &error)) {
+    if (!task_open_run(directory, control, &error)) {
         fprintf(stderr, "spex: %s\n", error.text);
         return 1;
     }
