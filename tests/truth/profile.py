@@ -65,6 +65,18 @@ class Profile:
         return rows
 
 
+def apart(path, *options, among=None):
+    """Estimated against exact shares of time by function (of some alone): half the sum of the
+    differences, in points; is the first row the right one?"""
+    d = json.loads(spex("truth", "--format", "json", "--percent-limit", "0.05" if among else "0.5",
+                        "-i", path, *options)[1])
+    rows = [r for r in d["rows"] if not among or r["symbol"] in among]
+    time, cycles = (sum(r[k] for r in rows) if among else 1 for k in ("time", "cycles_share"))
+    first = max(rows, key=lambda r: r["time"])
+    return (50 * sum(abs(r["time"] / time - r["cycles_share"] / cycles) for r in rows),
+            first["symbol"] == rows[0]["symbol"])
+
+
 def symbols(example):
     """[(start, end, name)] of the functions of a static example."""
     out = subprocess.run(["aarch64-linux-gnu-nm", "-S", "--defined-only",

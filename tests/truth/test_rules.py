@@ -46,15 +46,6 @@ subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-march=armv8.1-a", "-static", "
                 os.path.join(os.path.dirname(__file__), "rules.c")], check=True)
 
 
-def apart(path, *options):
-    """Half the sum of the differences of shares, in points; is the first row the right one?"""
-    d = json.loads(spex("truth", "--format", "json", "--percent-limit", "0.5", "-i", path,
-                        *options)[1])
-    first = max(d["rows"], key=lambda r: r["time"])
-    return (50 * sum(abs(r["time"] - r["cycles_share"]) for r in d["rows"]),
-            first["symbol"] == d["rows"][0]["symbol"])
-
-
 def judge(cpu, model):
     """Of each pair: replayed, and by latencies alone."""
     out = []
