@@ -9,6 +9,9 @@ import browser
 from browser import Browser
 
 LONG = os.environ.get("SPEX_LONG")
+# Rows below 0.5% of what is measured are behind a button.
+ALL_FUNCTIONS = ("[...document.querySelectorAll('#functions .more button')].filter(x => "
+                 "x.textContent.startsWith('show all')).forEach(x => x.click()); ")
 PANELS = ["time", "functions", "icicle", "memory", "sharing", "branches", "threads", "data"]
 HOSTILE = "</script><img src onerror=alert(1)>"
 
@@ -162,7 +165,8 @@ for start, end in ((0.3, 0.6), (0.8, 0.2), (0.5, 0.51)):
         "document.querySelector('#chosen').textContent.split(': ')[1]"))]
     check("and the same time, beside that at work", len(said) == 2 and
           abs(said[0] / spent - 1) < 1e-3 and abs(said[1] / work - 1) < 1e-3, (said, spent, work))
-    shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
+    shown = b.run(ALL_FUNCTIONS +
+                  "Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
                   "=> [r.querySelector('.name').textContent, "
                   "Number(r.children[4].textContent.replace(/,/g, ''))]))")
     equal("and the same functions", shown, {r["symbol"]: r["samples"] for r in want["rows"]})
@@ -178,7 +182,8 @@ def shares(what, file, *args, fields="time,time_error"):
         row = re.match(r" *~?([\d.]+%) +([\d.]+%) +(\S+)$", line)
         if row:
             want[row[3]] = [row[1], row[2]]
-    shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
+    shown = b.run(ALL_FUNCTIONS +
+                  "Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
                   "=> [r.querySelector('.name').textContent, [...r.children].slice(1, 3).map(c => "
                   "c.textContent.trim())]))")
     check(f"{what}: the shares and intervals of report's text", want and shown == want,
@@ -229,6 +234,12 @@ check("pages name their node",
 b.open(MIXED)
 
 # ---- tables ----
+rows = ("[...document.querySelectorAll('#functions tbody tr')].map(r => "
+        "parseFloat(r.children[1].textContent))")
+before, every = b.run(rows), b.run(ALL_FUNCTIONS + rows)
+check("functions below 0.5% are behind a button", before and min(before) >= 0.5 and
+      sorted(before) == sorted(x for x in every if x >= 0.5), (before, every))
+b.open(MIXED)
 COLUMN = ("[...document.querySelectorAll('#functions tbody tr')].map(r => "
           "Number(r.children[4].textContent.replace(/,/g, '')))")
 b.run("[...document.querySelectorAll('#functions th button')].find(x => x.textContent "

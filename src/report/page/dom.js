@@ -43,7 +43,7 @@ export function bar(share, text) {
  * A table that sorts. Columns: {name, title, help, value(row) for the order, show(row), text: not a number}.
  * Options: sort (name of a column), filter(row) -> text to search in, open(row) -> element below a row, most rows,
  * quiet: no filter where there is little to filter, worth(row): shown without being asked for, none: what to say
- * where no row is.
+ * where no row is (without it, all of them are shown then).
  */
 export function table(label, columns, options = {}) {
     let rows = [], sort = options.sort || columns[0].name, down = true, words = "", all = false;
@@ -96,7 +96,7 @@ export function table(label, columns, options = {}) {
         heads.forEach((head, i) => head.setAttribute("aria-sort",
             columns[i].name !== sort ? "none" : down ? "descending" : "ascending"));
         const good = options.worth && !words ? shown.filter(row => !row.rest && options.worth(row)) : shown;
-        const worth = options.worth && good.length ? shown.filter(row => row.rest || good.includes(row)) : good;
+        const worth = good.length ? shown.filter(row => row.rest || good.includes(row)) : options.none ? [] : shown;
         const visible = all ? shown : worth.slice(0, most);
         if (input)
             input.hidden = options.quiet && rows.length <= 8 && !words;

@@ -38,6 +38,9 @@ export function halfInterval(app, r) {
     return (high - low) / 2;
 }
 
+/** Whether a row has 0.5% of what is measured. */
+const matters = app => r => r.v[app.measure.metric] >= 0.005 * r.all[app.measure.metric];
+
 function errorColumn(app) {
     const {id, title} = app.measure, half = r => halfInterval(app, r);
     return {name: "error", title: "± 95%", help: id === "cycles" ? "not known for cycles" : `half of the 95% interval of the share of ${title}`, value: half, show: r => percent(half(r))};
@@ -137,9 +140,9 @@ export function functionsPanel(app) {
     function build() {
         const u = usual(app);
         const name = {name: "name", title: "function", text: true, value: r => r.label, show: r => h("span", {class: "name", title: r.label}, r.label)};
-        const dso = {name: "dso", title: "in", text: true, value: r => r.row.dso || "", show: r => r.row.dso || ""};
+        const dso = {name: "dso", title: "in", text: true, value: r => r.row.dso || "", show: r => h("span", {class: "file", title: r.row.dso || ""}, r.row.dso || "")};
         t = table("functions", [shareColumn(app), errorColumn(app), name, u.samples, u.waited, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.mispredict, u.from, dso],
-            {sort: "share", filter: r => `${r.label} ${r.row.dso || ""}`, open: r => listing(app, r.key)});
+            {sort: "share", filter: r => `${r.label} ${r.row.dso || ""}`, open: r => listing(app, r.key), worth: matters(app)});
         measure = app.measure;
         holder.replaceChildren(t.element);
     }

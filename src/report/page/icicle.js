@@ -69,7 +69,7 @@ export function iciclePanel(app, openFunction) {
     const about = () => calls ? [
         stacks.exact ? "" : `The call stacks are those of ${stacks.event}, a sample of its own: a function's samples are shared among its callers as that event saw them. `,
         stacks.nodes.some(n => n.folded) ? "Small functions are folded into one below their caller. " : "",
-        app.range && stacks.coarse ? `A range is counted here in steps of ${2 ** stacks.coarse} intervals; of a step that is only partly chosen, a part.` : ""].join("") : "Lines are known of the functions with most samples.";
+        app.range && stacks.coarse ? `A range is counted here in steps of ${2 ** stacks.coarse} intervals; of a step that is only partly chosen, a part.` : ""].join("") : "Only the functions with most samples have lines.";
 
     function update() {
         note.textContent = about();

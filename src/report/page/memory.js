@@ -80,7 +80,7 @@ export function memoryPanel(app) {
     const hot = {worth: r => r.v[m.samples] >= 5 && r.v[m.cycles] >= 0.01 * r.all[m.cycles], none: "None stands out: none has five samples and 1% of the waiting."};
     const tables = {
         sources: make("data sources", [waited, name("data came from"), u.samples, u.mean, u.p50, u.p95, u.tlb], 16),
-        data: make("variables", [waited, name("variable or mapping"), u.samples, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.from], 12),
+        data: make("variables", [waited, name("variable or mapping"), u.samples, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.from], 12, {worth: r => r.v[m.cycles] >= 0.005 * r.all[m.cycles]}),
         pages: make("pages", [waited, name("page", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
         lines: make("cache lines", [waited, name("cache line", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
     };
