@@ -65,7 +65,7 @@ def run(build, options):
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     start, progress, output = time.time(), Progress(build), []
     p = subprocess.Popen(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t",
-                          "5", *options],
+                          "5", "--logbase", "check", *options],
                          env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                          errors="replace")
     for text in p.stdout:

@@ -193,7 +193,7 @@ def check(port, base):
     # A name alone may be that of a test in another suite too.
     run("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "20",
         *(f"--no-suite={s}" for s in sorted(NOT_HERE)), *names, log=f"{place}/test.log", env=env)
-    return tap.tests(build), f"{omitted} programs left out"
+    return tap.tests(build, "testlog"), f"{omitted} programs left out"
 
 
 def main():

@@ -1,5 +1,5 @@
-"""Reads TAP results and SPEC marks: of one program, or of the last `meson test`
-of a build directory."""
+"""Reads TAP results and SPEC marks: of one program, or of the last `make check`
+in a build directory."""
 import json
 import os
 import re
@@ -45,8 +45,10 @@ def parse(program, stdout, result):
     return found
 
 
-def tests(build):
-    path = os.path.join(build, "meson-logs", "testlog.json")
+def tests(build, log="check"):
+    """Of the log of that name: `make check` has its own, so that a test that somebody runs by hand
+    meanwhile, or later, does not overwrite it."""
+    path = os.path.join(build, "meson-logs", log + ".json")
     found = []
     for line in open(path) if os.path.exists(path) else ():
         entry = json.loads(line)

@@ -63,11 +63,9 @@ def same(got, want, what):
 must(*run("aarch64-linux-gnu-gcc", "-g", "-gdwarf-4", "-O1", "-static", "-Wl,-q", "-o", HOT,
           f"{EXPORT}/hot.c")[::2])
 for name, words in (("n1", ["--truth"]), ("stacks", ["-g"])):
-    must(*spex("record", "-q", *words, "--model", "fast", "-c", "256", "-o", f"{DIR}/{name}.data",
-               HOT, cwd=DIR)[::2])
+    must(*spex("record", "-q", *words, "-c", "256", "-o", f"{DIR}/{name}.data", HOT, cwd=DIR)[::2])
 lines = [json.loads(l) for l in on("script", "n1.data", "--format", "json")[1].splitlines()]
 RECORDS = len(lines)
-MEMORY = sum(l["op"] in ("load", "store", "atomic") or "va" in l for l in lines)
 for to, file in (("collapsed", "stacks.data"), ("speedscope", "stacks.data"),
                  ("pprof", "stacks.data"), ("firefox", "stacks.data"), ("parquet", "n1.data"),
                  ("callgrind", "n1.data"), ("bolt", "n1.data"), ("profgen", "n1.data"),
