@@ -74,6 +74,18 @@ struct spex_analysis_options {
      * code to see what each instruction costs (docs/time.md).
      */
     uint64_t no_replay;
+    /*
+     * Bytes that the analysis, its symbols, its groups and its files may allocate; 0: half of what
+     * the machine or the control group has. Only their own allocations count, not those of the
+     * rest of the process (since 1.4).
+     */
+    uint64_t max_memory;
+    const struct spex_allocator *allocator; /* where from; NULL: malloc (since 1.4) */
+    /* What is read, if not path; path then is a name for messages, or NULL (since 1.4). */
+    uint32_t input;     /* enum spex_input */
+    int32_t descriptor; /* of SPEX_INPUT_DESCRIPTOR */
+    const void *data;   /* of SPEX_INPUT_MEMORY */
+    size_t data_size;
 };
 
 /*

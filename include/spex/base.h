@@ -50,6 +50,25 @@ struct spex_error {
     char text[240];
 };
 
+/*
+ * Where a handle gets its memory from, and gives it back to (since 1.4). Blocks are aligned as
+ * malloc's are. If the handle is used by several threads, both functions are called by several.
+ * What other libraries allocate (libdw, liblzma, libzstd, the C library's own files) does not come
+ * from here. The functions and the context must outlive the handle; the struct itself is copied.
+ */
+struct spex_allocator {
+    void *(*allocate)(void *context, size_t size); /* NULL: there is none */
+    void (*release)(void *context, void *memory);  /* never NULL */
+    void *context;
+};
+
+/* What a handle reads (since 1.4). */
+enum spex_input {
+    SPEX_INPUT_PATH,       /* path; NULL or "-": standard input */
+    SPEX_INPUT_DESCRIPTOR, /* an open file or a pipe, which stays open */
+    SPEX_INPUT_MEMORY      /* data, which must outlive the handle */
+};
+
 #ifdef __cplusplus
 }
 #endif

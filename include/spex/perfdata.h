@@ -227,7 +227,26 @@ enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **fil
  */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
                                            struct spex_perfdata **file, struct spex_error *error);
-void spex_perfdata_close(struct spex_perfdata *file);
+/*
+ * Same, of any kind of input, with a limit and an allocator (since 1.4). Fails with
+ * SPEX_NO_MEMORY where the limit is too small to open the file at all; where it is too small for
+ * all of its threads, mappings and events, a problem says so.
+ */
+struct spex_perfdata_options {
+    size_t size;        /* sizeof(struct spex_perfdata_options) */
+    const char *path;   /* for inputs without one, a name for messages; may be NULL */
+    uint32_t input;     /* enum spex_input */
+    int32_t descriptor; /* of SPEX_INPUT_DESCRIPTOR */
+    const void *data;   /* of SPEX_INPUT_MEMORY */
+    size_t data_size;
+    uint64_t max_memory; /* bytes that the handle may allocate; 0: half of the machine's */
+    const struct spex_allocator *allocator;                        /* NULL: malloc */
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* of copying a pipe, or NULL */
+    void *context;
+};
+enum spex_status spex_perfdata_new(const struct spex_perfdata_options *options,
+                                   struct spex_perfdata **file, struct spex_error *error);
+void spex_perfdata_close(struct spex_perfdata *file); /* NULL is ignored */
 
 const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file);
 size_t spex_perfdata_problem_count(const struct spex_perfdata *file);

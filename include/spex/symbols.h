@@ -39,6 +39,12 @@ struct spex_symbols_options {
      * the programs that a guest ran (in /host), and the kernel's symbols (a file kallsyms).
      */
     const char *beside;
+    /*
+     * Bytes that all of this may allocate, 0: half of the machine's; and where from, NULL: malloc
+     * (since 1.4). Those of an analysis share its limit unless they have one of their own.
+     */
+    uint64_t max_memory;
+    const struct spex_allocator *allocator;
 };
 
 /* options NULL: none. What they point to is copied. */

@@ -102,7 +102,7 @@ static bool grow(struct numbers *n, size_t count)
         return false;
     size_t mask = n->index ? 2 * n->mask + 1 : 1023;
     uint32_t *index = memory_get(mask + 1, sizeof *index);
-    free(n->index);
+    memory_free(n->index);
     n->index = index;
     n->mask = mask;
     return true;
@@ -189,11 +189,11 @@ void allocs_table_free(struct allocs_table *t)
 {
     if (!t)
         return;
-    free(t->blocks);
-    free(t->sites);
-    free(t->of_blocks.index);
-    free(t->of_sites.index);
-    free(t);
+    memory_free(t->blocks);
+    memory_free(t->sites);
+    memory_free(t->of_blocks.index);
+    memory_free(t->of_sites.index);
+    memory_free(t);
 }
 
 /* ---- words ---- */

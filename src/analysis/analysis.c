@@ -67,7 +67,7 @@ static void sum_cpus(struct spex_analysis *a)
     size_t count = 0;
     for (size_t p = 0; p < (a->part_count ? a->part_count : 1); p++)
         count += (a->part_count ? a->parts[p] : a)->queue_count;
-    free(a->cpu_sums);
+    memory_free(a->cpu_sums);
     a->cpu_sums = NULL;
     a->cpu_sum_count = 0;
     a->cpu_sums = memory_get(count + 1, sizeof *a->cpu_sums);
@@ -156,7 +156,8 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
 {
     assert(count <= ANALYSIS_SINKS);
     volatile enum spex_status status = SPEX_NO_MEMORY;
-    bool done = memory_guarded(status = run_passes(a, sinks, count, error));
+    MEMORY_OF(a->account);
+    bool done = memory_guarded(a->account, status = run_passes(a, sinks, count, error));
     shards_free(a->shards); /* if there was no memory */
     a->shards = NULL;
     if (!done || a->no_memory)
@@ -241,6 +242,11 @@ void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_s
 }
 
 /* ---- asking ---- */
+
+struct memory *analysis_account(const struct spex_analysis *a)
+{
+    return a->account;
+}
 
 size_t analysis_threads(const struct spex_analysis *a)
 {

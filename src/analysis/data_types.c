@@ -175,7 +175,8 @@ static const struct data_member *guarded(struct type_names *names, struct spex_m
                                          uint64_t pc, struct spex_module *data, uint64_t address)
 {
     const struct data_member *volatile found = NULL;
-    if (names->failed || !memory_guarded(found = answer(names, code, pc, data, address))) {
+    if (names->failed ||
+        !memory_guarded(memory_current(), found = answer(names, code, pc, data, address))) {
         names->failed = true;
         return &no_memory;
     }
@@ -185,7 +186,7 @@ static const struct data_member *guarded(struct type_names *names, struct spex_m
 const struct data_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
                                          uint64_t pc, struct spex_module *data, uint64_t address)
 {
-    if (!symbols->types && !(symbols->types = calloc(1, sizeof *symbols->types)))
+    if (!symbols->types && !(symbols->types = memory_zeroed(1, sizeof *symbols->types)))
         return &no_memory;
     struct type_names *names = symbols->types;
     if (data && !module_is_file(data))
@@ -222,13 +223,13 @@ void type_names_free(struct spex_symbols *symbols)
     for (size_t i = 0; names && i < BUCKETS; i++) {
         for (struct text *t = names->texts[i], *next; t; t = next) {
             next = t->next;
-            free(t);
+            memory_free(t);
         }
         for (struct data_member *m = names->members[i], *next; m; m = next) {
             next = m->next;
-            free(m);
+            memory_free(m);
         }
     }
-    free(names);
+    memory_free(names);
     symbols->types = NULL;
 }

@@ -61,10 +61,10 @@ static int watch(client_type *client, long now_done, long now_size)
         return 1;
     if (!o->fetching)
         return 0;
-    struct memory_guard *guard = memory_guard_pause(); /* the host's function may not return */
+    struct memory_pause pause = memory_pause(); /* the host's function may not return */
     bool go_on = o->fetching(o->context, d->module->name, done > 0 ? (uint64_t)done : 0,
                              size > 0 ? (uint64_t)size : 0);
-    memory_guard_resume(guard);
+    memory_resume(pause);
     return !go_on;
 }
 
@@ -126,5 +126,5 @@ void debuginfod_free(struct spex_symbols *symbols)
     if (d->client)
         d->end(d->client);
     /* never unloaded: libraries that it loads (TLS) keep state */
-    free(d);
+    memory_free(d);
 }

@@ -20,7 +20,7 @@ void elf_close(struct module_elf *file)
         elf_end(file->elf);
     if (file->fd >= 0)
         close(file->fd);
-    free(file->path);
+    memory_free(file->path);
     *file = (struct module_elf){.fd = -1};
 }
 

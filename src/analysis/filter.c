@@ -107,10 +107,10 @@ void filter_free(struct filter *filter)
     if (!filter)
         return;
     for (size_t i = 0; filter->words && i < filter->count; i++)
-        free(filter->words[i]);
-    free(filter->words);
-    free(filter->ranges);
-    free(filter);
+        memory_free(filter->words[i]);
+    memory_free(filter->words);
+    memory_free(filter->ranges);
+    memory_free(filter);
 }
 
 /* ---- parsing ---- */
@@ -241,7 +241,9 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
     case COMM:
     case DSO:
     case SYMBOL:
-        filter->words[filter->count++] = strndup(word, size);
+        if (!(filter->words[filter->count] = memory_text(word, size)))
+            return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+        filter->count++;
         return SPEX_OK;
     case PID:
     case TID:
@@ -311,9 +313,9 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
         return error_set(error, SPEX_INVALID, 0, "no filter '%s'", spec->name);
     for (const char *p = spec->value; *p; p++)
         commas += *p == ',' || *p == ' ';
-    struct filter *filter = calloc(1, sizeof *filter);
-    if (!filter || !(filter->words = calloc(commas, sizeof *filter->words)) ||
-        !(filter->ranges = calloc(commas, sizeof *filter->ranges))) {
+    struct filter *filter = memory_zeroed(1, sizeof *filter);
+    if (!filter || !(filter->words = memory_zeroed(commas, sizeof *filter->words)) ||
+        !(filter->ranges = memory_zeroed(commas, sizeof *filter->ranges))) {
         filter_free(filter);
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     }
@@ -363,9 +365,9 @@ static bool matches_symbol(const struct filter *filter, const struct spex_symbol
     const char *open = symbol->name ? strchr(symbol->name, '(') : NULL;
     if (!open || open == symbol->name)
         return false;
-    char *bare = strndup(symbol->name, (size_t)(open - symbol->name));
+    char *bare = memory_text(symbol->name, (size_t)(open - symbol->name));
     bool found = bare && matches(filter, bare);
-    free(bare);
+    memory_free(bare);
     return found;
 }
 

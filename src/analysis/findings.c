@@ -211,7 +211,7 @@ static void count(struct findings *f, const struct spex_sample *samples, size_t 
 void findings_sink(void *context, const struct spex_sample *samples, size_t n)
 {
     struct findings *f = context;
-    f->failed = f->failed || !memory_guarded(count(f, samples, n));
+    f->failed = f->failed || !memory_guarded(memory_current(), count(f, samples, n));
 }
 
 /* ---- by several threads ---- */
@@ -351,7 +351,7 @@ static void finish(struct findings *f, const struct spex_sharing *sharing)
 
 void findings_finish(struct findings *f, const struct spex_sharing *sharing)
 {
-    f->failed = f->failed || !memory_guarded(finish(f, sharing));
+    f->failed = f->failed || !memory_guarded(memory_current(), finish(f, sharing));
 }
 
 const struct finding *findings_at(const struct findings *f, size_t index)

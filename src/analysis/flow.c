@@ -574,11 +574,11 @@ void flow_run(struct spex_module *module, const struct type_function *function,
     uint8_t *volatile bytes = memory_get(size + 4, 1);
     struct flow *volatile flow = &f;
     f.count = (uint32_t)(spex_module_read(module, function->low, bytes, size) / 4);
-    bool done = !f.count || memory_guarded(run(flow, bytes));
-    free(bytes);
-    free(flow->steps);
-    free(flow->block_of);
-    free(flow->blocks);
+    bool done = !f.count || memory_guarded(memory_current(), run(flow, bytes));
+    memory_free(bytes);
+    memory_free(flow->steps);
+    memory_free(flow->block_of);
+    memory_free(flow->blocks);
     if (!done)
         memory_checked(NULL); /* the outer guard must know, too */
 }

@@ -246,10 +246,10 @@ void go_free(struct spex_module *module)
     if (!t)
         return;
     for (size_t i = 0; i < t->list_count; i++)
-        free(t->lists[i].steps);
-    free(t->lists);
+        memory_free(t->lists[i].steps);
+    memory_free(t->lists);
     ids_free(&t->offsets);
-    free(t);
+    memory_free(t);
 }
 
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line)

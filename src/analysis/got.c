@@ -81,6 +81,6 @@ void got_symbols(struct spex_module *module, struct module_table *table)
         snprintf(name, size, "%s@got", s->target);
         table_add(table, s->address, s->size, name, false, false, 0);
     }
-    free(slots.items);
+    memory_free(slots.items);
     module->spare = NULL;
 }

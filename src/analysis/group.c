@@ -57,9 +57,15 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     for (size_t i = 0; i < o.key_count; i++)
         if ((unsigned)o.keys[i] >= SPEX_KEY_COUNT)
             return error_set(error, SPEX_UNSUPPORTED, 0, "no key %u", (unsigned)o.keys[i]);
-    struct spex_group *g = calloc(1, sizeof *g);
-    if (!g)
+    struct memory *account =
+        analysis ? memory_keep(analysis_account(analysis)) : memory_open(0, NULL);
+    MEMORY_OF(account);
+    struct spex_group *g = account ? memory_zeroed(1, sizeof *g) : NULL;
+    if (!g) {
+        memory_end(account, memory_before_);
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
+    }
+    g->account = account;
     g->analysis = analysis;
     g->seed = hash_seed();
     g->key_count = o.key_count;
@@ -78,19 +84,19 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
         g->slots += key_kinds[by].slots;
     }
     g->by_data = o.key_count == 1 && o.keys[0] == SPEX_KEY_DATA_SYMBOL;
-    if (few)
-        g->few = calloc(FEW, sizeof *g->few);
+    if (few && !(g->few = memory_zeroed(FEW, sizeof *g->few)))
+        g->failed = true;
     g->flags = o.flags;
     g->time_shift = o.time_shift ? o.time_shift & 63 : usual_shift(analysis);
     g->histograms_at = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
     g->stride = g->histograms_at + (o.flags ? SPEX_LATENCY_COUNT * sizeof(uint32_t) : 0);
     g->mask = 1023;
-    g->index = calloc(g->mask + 1, sizeof *g->index);
+    g->index = memory_zeroed(g->mask + 1, sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + GROUP_CHUNK; /* room is made for several at a time */
-    g->total = calloc(1, g->stride);
-    g->ranks = calloc(RANKS, sizeof *g->ranks);
-    bool done = memory_guarded(histograms_init(&g->histograms, HISTOGRAMS_MOST));
-    if (!done || !g->index || !g->total || !g->ranks || (few && !g->few)) {
+    g->total = memory_zeroed(1, g->stride);
+    g->ranks = memory_zeroed(RANKS, sizeof *g->ranks);
+    bool done = memory_guarded(g->account, histograms_init(&g->histograms, HISTOGRAMS_MOST));
+    if (!done || !g->index || !g->total || !g->ranks || g->failed) {
         spex_group_free(g);
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
     }
@@ -107,22 +113,24 @@ void spex_group_free(struct spex_group *g)
 {
     if (!g)
         return;
+    struct memory *account = g->account, *before = memory_enter(account);
     for (size_t i = 0; i < g->chunk_count; i++)
-        free(g->chunks[i]);
-    free(g->chunks);
-    free(g->index);
-    free(g->memo);
-    free(g->recent);
-    free(g->few);
-    free(g->data);
+        memory_free(g->chunks[i]);
+    memory_free(g->chunks);
+    memory_free(g->index);
+    memory_free(g->memo);
+    memory_free(g->recent);
+    memory_free(g->few);
+    memory_free(g->data);
     place_cache_free(g->data_places);
-    free(g->lines);
-    free(g->order);
-    free(g->rest);
-    free(g->total);
-    free(g->ranks);
+    memory_free(g->lines);
+    memory_free(g->order);
+    memory_free(g->rest);
+    memory_free(g->total);
+    memory_free(g->ranks);
     histograms_free(&g->histograms);
-    free(g);
+    memory_free(g);
+    memory_end(account, before);
 }
 
 static void index_row(struct spex_group *g, uint64_t hash, size_t row)
@@ -137,7 +145,7 @@ static void reindex(struct spex_group *g, size_t mask)
 {
     if (mask != g->mask) {
         struct group_index *index = memory_get(mask + 1, sizeof *index);
-        free(g->index);
+        memory_free(g->index);
         g->index = index;
         g->mask = mask;
     } else {
@@ -187,7 +195,7 @@ static void shrink(struct spex_group *g)
         counts[i] = group_row_at(g, i)->stats.samples;
     qsort(counts, g->count, sizeof *counts, compare_counts);
     uint32_t threshold = counts[g->count / 2];
-    free(counts);
+    memory_free(counts);
     size_t kept = 0;
     for (size_t i = 0; i < g->count; i++) {
         struct spex_row *row = group_row_at(g, i);
@@ -557,7 +565,7 @@ static void give_up(struct spex_group *g)
 
 void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
 {
-    if (g->failed || !memory_guarded(add_samples(&g, 1, samples, count)))
+    if (g->failed || !memory_guarded(g->account, add_samples(&g, 1, samples, count)))
         give_up(g);
 }
 
@@ -567,7 +575,8 @@ void groups_add(struct spex_group *const *groups, size_t group_count,
     bool failed = false;
     for (size_t g = 0; g < group_count; g++)
         failed |= groups[g]->failed;
-    if (failed || !memory_guarded(add_samples(groups, group_count, samples, count)))
+    if (failed ||
+        !memory_guarded(groups[0]->account, add_samples(groups, group_count, samples, count)))
         for (size_t g = 0; g < group_count; g++)
             give_up(groups[g]);
 }
@@ -575,7 +584,7 @@ void groups_add(struct spex_group *const *groups, size_t group_count,
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_group *g = context;
-    if (g->failed || !memory_guarded(add_all(g, samples, count)))
+    if (g->failed || !memory_guarded(g->account, add_all(g, samples, count)))
         give_up(g);
 }
 

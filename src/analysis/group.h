@@ -78,6 +78,7 @@ struct group_order {
 };
 
 struct spex_group {
+    struct memory *account; /* that of its analysis */
     struct spex_analysis *analysis;
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;

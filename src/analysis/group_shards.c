@@ -86,18 +86,18 @@ static void drop_feed(void *shard)
     for (size_t i = 0; f && f->groups && i < f->count; i++)
         spex_group_free(f->groups[i]);
     if (f)
-        free(f->groups);
-    free(f);
+        memory_free(f->groups);
+    memory_free(f);
 }
 
 static void *split_feed(void *context, unsigned threads)
 {
     const struct group_feed *of = context;
-    struct group_feed *f = malloc(of->size);
+    struct group_feed *f = memory_new(of->size);
     if (!f)
         return NULL;
     memcpy(f, of, of->size);
-    f->groups = calloc(of->count + 1, sizeof(struct spex_group *));
+    f->groups = memory_zeroed(of->count + 1, sizeof(struct spex_group *));
     for (size_t i = 0; f->groups && i < of->count; i++)
         if (of->groups[i] && !(f->groups[i] = split_group(of->groups[i], threads))) {
             drop_feed(f);
@@ -105,7 +105,7 @@ static void *split_feed(void *context, unsigned threads)
         }
     if (f->groups)
         return f;
-    free(f);
+    memory_free(f);
     return NULL;
 }
 

@@ -27,7 +27,7 @@ void histograms_limit(struct histograms *h, size_t limit_bytes)
 
 void histograms_free(struct histograms *h)
 {
-    free(h->words);
+    memory_free(h->words);
 }
 
 static uint32_t allocate(struct histograms *h, size_t words)

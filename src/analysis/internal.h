@@ -173,6 +173,7 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
+struct memory *analysis_account(const struct spex_analysis *analysis);
 /* Threads with samples that were kept. */
 size_t analysis_threads(const struct spex_analysis *analysis);
 /* How far the time of rows that take turns is off, relative to it: a standard deviation. */

@@ -125,10 +125,10 @@ static unsigned find_source(struct queue *q, const struct spex_record *r, unsign
 
 void join_flush(struct lane *lane)
 {
-    struct memory_guard *guard = memory_guard_pause();
+    struct memory_pause pause = memory_pause();
     for (size_t i = 0; lane->sample_count && i < lane->sink_count; i++)
         lane->sinks[i].call(lane->sinks[i].context, lane->samples, lane->sample_count);
-    memory_guard_resume(guard);
+    memory_resume(pause);
     lane->sample_count = 0;
 }
 

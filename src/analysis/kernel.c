@@ -60,7 +60,7 @@ static bool load_kallsyms(struct spex_module *module, const char *path)
         table.count = 0;
     }
     table_finish(module, &table);
-    free(module->source);
+    memory_free(module->source);
     module->source = module->count ? memory_copy(path) : NULL;
     return module->count > 0;
 }

@@ -18,16 +18,16 @@ void lane_fini(struct lane *lane)
 {
     state_free(&lane->threads, true);
     state_free(&lane->processes, true);
-    free(lane->places);
-    free(lane->modules);
+    memory_free(lane->places);
+    memory_free(lane->modules);
     for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
         filter_free(lane->filters[i]);
     for (size_t i = 0; i < lane->model_count; i++)
-        free(lane->models[i]);
-    free(lane->models);
-    free(lane->reader);
-    free(lane->room);
-    free(lane->shapes);
+        memory_free(lane->models[i]);
+    memory_free(lane->models);
+    memory_free(lane->reader);
+    memory_free(lane->room);
+    memory_free(lane->shapes);
 }
 
 int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model)
@@ -122,7 +122,7 @@ static void run_queue(void *user, size_t job, unsigned thread)
     struct queue *q = &a->queues[run->lanes.order[job]];
     if (a->stopped || !queue_open(a, q, &run->status[q->index]))
         return;
-    if (!memory_guarded(read_queue(&run->lanes.threads[thread], q)))
+    if (!memory_guarded(memory_current(), read_queue(&run->lanes.threads[thread], q)))
         analysis_no_memory(analysis_first(a));
     queue_close(q);
     q->reader = NULL; /* the lane's */
@@ -193,11 +193,11 @@ void lanes_end(struct lanes *lanes)
 {
     for (unsigned n = 0; n < lanes->count; n++) {
         piece_fini(&lanes->threads[n].piece);
-        free(lanes->threads[n].intervals.ns);
+        memory_free(lanes->threads[n].intervals.ns);
         lane_fini(&lanes->threads[n].own);
     }
-    free(lanes->threads);
-    free(lanes->order);
+    memory_free(lanes->threads);
+    memory_free(lanes->order);
 }
 
 static void start(struct run *run, struct spex_analysis *a, struct shards *shards)
@@ -226,17 +226,17 @@ enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
 {
     struct run run = {.lanes.analysis = a};
     const struct jobs jobs = {&run, a->queue_count, run_queue};
-    bool done = memory_guarded(start(&run, a, shards));
+    bool done = memory_guarded(memory_current(), start(&run, a, shards));
     if (done) {
         analysis_first(a)->parallel = true;
         jobs_run(&jobs, shards->count);
         analysis_first(a)->parallel = false;
-        done = memory_guarded(lanes_add_up(&run.lanes));
+        done = memory_guarded(memory_current(), lanes_add_up(&run.lanes));
     }
     if (!done)
         analysis_no_memory(analysis_first(a));
     const enum spex_status status = status_of(&run);
     lanes_end(&run.lanes);
-    free(run.status);
+    memory_free(run.status);
     return status;
 }

@@ -183,7 +183,8 @@ static bool find_line(struct spex_module *module, uint64_t address, struct spex_
 bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line)
 {
     volatile bool found = false;
-    return memory_guarded(found = find_line(module, address, line)) && found;
+    return memory_guarded(module->owner->account, found = find_line(module, address, line)) &&
+           found;
 }
 
 unsigned module_discriminator(struct spex_module *module, uint64_t address)
@@ -351,9 +352,9 @@ static size_t find_inlines(struct spex_module *module, uint64_t address, struct 
 void lines_free(struct spex_module *module)
 {
     for (size_t i = 0; i < module->inline_count; i++)
-        free(module->inlines[i].entries);
-    free(module->inlines);
-    free(module->units);
+        memory_free(module->inlines[i].entries);
+    memory_free(module->inlines);
+    memory_free(module->units);
     if (module->dwarf)
         dwarf_end(module->dwarf);
     if (module->alternate_dwarf)
@@ -364,5 +365,8 @@ size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct 
                            size_t capacity)
 {
     volatile size_t count = 0;
-    return memory_guarded(count = find_inlines(module, address, frames, capacity)) ? count : 0;
+    return memory_guarded(module->owner->account,
+                          count = find_inlines(module, address, frames, capacity))
+               ? count
+               : 0;
 }

@@ -18,10 +18,10 @@ void piece_init(struct piece *p, size_t records)
 
 void piece_fini(struct piece *p)
 {
-    free(p->records);
-    free(p->spent);
-    free(p->batches);
-    free(p->samples);
+    memory_free(p->records);
+    memory_free(p->spent);
+    memory_free(p->batches);
+    memory_free(p->samples);
 }
 
 /* The same number in each pass over the file. */
@@ -99,9 +99,9 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
         p->sample_count = a->lane.sample_count;
     } else if (p->sample_count) {
         const struct analysis_sink *sink = &a->lane.sinks[stage - SINKS];
-        struct memory_guard *guard = memory_guard_pause();
+        struct memory_pause pause = memory_pause();
         sink->call(sink->context, p->samples, p->sample_count);
-        memory_guard_resume(guard);
+        memory_resume(pause);
     }
     return true;
 }
@@ -113,7 +113,7 @@ static bool run_guarded(void *user, unsigned stage, unsigned thread)
     volatile bool more = false;
     if (first->no_memory)
         return false;
-    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[thread])))
+    if (!memory_guarded(memory_current(), more = run_stage(t, stage, &t->analysis->pieces[thread])))
         analysis_no_memory(first);
     return more;
 }

@@ -123,6 +123,7 @@ struct spex_module {
 };
 
 struct spex_symbols {
+    struct memory *account;
     struct spex_symbols_options options;
     char *strings[7]; /* copies of the option texts */
     char home_debug[PATH_MAX], beside_debug[PATH_MAX];

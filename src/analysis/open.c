@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void add_space(struct spex_analysis *a, const struct spex_perf_event *e)
@@ -154,11 +155,32 @@ static void describe_sampling(struct spex_analysis *a)
     spex_perf_terms_text(filters, s->filters, sizeof s->filters);
 }
 
+static int open_raw_input(const char *path, const struct spex_analysis_options *options)
+{
+    if (options->input == SPEX_INPUT_MEMORY) {
+        int fd = memfd_create("spex", MFD_CLOEXEC);
+        const char *data = options->data;
+        for (size_t at = 0; fd >= 0 && at < options->data_size;) {
+            ssize_t n = write(fd, data + at, options->data_size - at);
+            if (n < 0 && errno != EINTR) {
+                close(fd);
+                return -1;
+            }
+            at += n > 0 ? (size_t)n : 0;
+        }
+        return fd;
+    }
+    if (options->input == SPEX_INPUT_DESCRIPTOR)
+        return fcntl(options->descriptor, F_DUPFD_CLOEXEC, 0);
+    return path && strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC)
+                                     : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
 static enum spex_status open_raw(struct spex_analysis *a, const char *path,
+                                 const struct spex_analysis_options *options,
                                  struct spex_error *error)
 {
-    bool standard = !path || !strcmp(path, "-");
-    a->raw_fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    a->raw_fd = open_raw_input(path, options);
     off_t size = a->raw_fd < 0 ? -1 : lseek(a->raw_fd, 0, SEEK_END);
     if (a->raw_fd >= 0 && size < 0) {
         /* a pipe: to a temporary file, since a pass may be repeated */
@@ -190,7 +212,9 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
         if (!strcmp(name, "dso") || !strcmp(name, "symbol"))
             a->filter_want |= SPEX_WANT_SYMBOL;
     }
-    a->name = memory_copy(standard ? "standard input" : path);
+    a->name = memory_copy(!standard                           ? path
+                          : options->input == SPEX_INPUT_PATH ? "standard input"
+                                                              : "input");
     a->ops = op_table();
     if (a->whole)
         a->symbols = a->whole->symbols;
@@ -199,13 +223,18 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
     if (status)
         return status;
     if (options->raw) {
-        status = open_raw(a, path, error);
+        status = open_raw(a, path, options, error);
     } else {
         struct module_roots roots;
         symbols_roots(a->symbols, &roots);
         roots.below.progress = a->options.progress;
         roots.below.context = a->options.context;
-        status = below_open(standard ? "-" : path, &roots.below, &a->file, error);
+        const struct spex_perfdata_options from = {.path = path,
+                                                   .input = options->input,
+                                                   .descriptor = options->descriptor,
+                                                   .data = options->data,
+                                                   .data_size = options->data_size};
+        status = below_open(&from, &roots.below, &a->file, error);
         if (!status) {
             a->info = spex_perfdata_info(a->file);
             a->queue_count = spex_perfdata_queue_count(a->file);
@@ -295,12 +324,15 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
         a->parts = memory_get(files, sizeof *a->parts);
         a->parts[a->part_count++] = a;
     }
+    struct spex_analysis_options other = *options;
+    other.input = SPEX_INPUT_PATH;
     for (size_t i = 0; i < options->more_count && !status; i++) {
         struct spex_analysis *part = a->parts[a->part_count++] = memory_get(1, sizeof *part);
+        part->account = memory_keep(a->account);
         part->raw_fd = -1;
         pthread_mutex_init(&part->lock, NULL);
         part->whole = a;
-        status = open_input(part, options->more[i], options, error);
+        status = open_input(part, options->more[i], &other, error);
     }
     if (!status && a->part_count)
         qsort(a->parts, a->part_count, sizeof *a->parts, by_first_time);
@@ -328,12 +360,19 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     if (options->filter_count > SPEX_FILTER_MAX)
         return error_set(error, SPEX_RANGE, 0, "%zu filters; at most %d", options->filter_count,
                          SPEX_FILTER_MAX);
-    struct spex_analysis *a = calloc(1, sizeof *a);
-    if (!a)
+    if (options->input > SPEX_INPUT_MEMORY)
+        return error_set(error, SPEX_UNSUPPORTED, 0, "no kind of input %u", options->input);
+    struct memory *account = memory_open(options->max_memory, options->allocator);
+    MEMORY_OF(account);
+    struct spex_analysis *a = account ? memory_zeroed(1, sizeof *a) : NULL;
+    if (!a) {
+        memory_end(account, memory_before_);
         return error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
+    }
+    a->account = account;
     a->raw_fd = -1;
     pthread_mutex_init(&a->lock, NULL);
-    if (!memory_guarded(status = open_profile(a, path, options, error)))
+    if (!memory_guarded(account, status = open_profile(a, path, options, error)))
         status = error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
     if (status)
         spex_analysis_close(a);
@@ -346,35 +385,36 @@ void spex_analysis_close(struct spex_analysis *a)
 {
     if (!a)
         return;
+    struct memory *account = a->account, *before = memory_enter(account);
     for (size_t i = 0; i < a->part_count; i++)
         if (a->parts[i] != a)
             spex_analysis_close(a->parts[i]);
-    free(a->parts);
+    memory_free(a->parts);
     state_free(&a->thread_sums, true);
-    free(a->cpu_sums);
+    memory_free(a->cpu_sums);
     for (size_t i = 0; a->queues && i < a->queue_count; i++) {
         queue_close(&a->queues[i]);
         if (a->queues[i].reader != a->lane.reader)
-            free(a->queues[i].reader);
-        free(a->queues[i].buffer);
+            memory_free(a->queues[i].reader);
+        memory_free(a->queues[i].buffer);
     }
     lane_fini(&a->lane);
-    free(a->records);
-    free(a->spaces);
-    free(a->stack_numbers);
+    memory_free(a->records);
+    memory_free(a->spaces);
+    memory_free(a->stack_numbers);
     stacks_free(a->stacks);
-    free(a->alloc_numbers);
+    memory_free(a->alloc_numbers);
     stacks_free(a->allocs);
     allocs_table_free(a->blocks);
     stacks_table_free(a->calls);
-    free(a->queues);
+    memory_free(a->queues);
     state_free(&a->strings, true);
-    free(a->map_modules);
-    free(a->thread_changes.items);
-    free(a->process_changes.items);
-    free(a->cpu_changes.items);
-    free(a->switches.items);
-    free(a->maps);
+    memory_free(a->map_modules);
+    memory_free(a->thread_changes.items);
+    memory_free(a->process_changes.items);
+    memory_free(a->cpu_changes.items);
+    memory_free(a->switches.items);
+    memory_free(a->maps);
     replay_free(a->replay);
     place_cache_free(a->data_places);
     for (size_t i = 0; i < a->piece_count; i++)
@@ -386,6 +426,7 @@ void spex_analysis_close(struct spex_analysis *a)
         spex_perfdata_close(a->file);
     if (a->raw_fd >= 0)
         close(a->raw_fd);
-    free(a->name);
-    free(a);
+    memory_free(a->name);
+    memory_free(a);
+    memory_end(account, before);
 }

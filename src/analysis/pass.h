@@ -170,6 +170,7 @@ struct process_space {
 };
 
 struct spex_analysis {
+    struct memory *account; /* of all its files */
     struct spex_analysis_options options;
     char *name;
     struct spex_perfdata *file;

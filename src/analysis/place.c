@@ -277,7 +277,7 @@ static inline struct data_place *locate(struct spex_analysis *a, struct place_ca
 
 void place_cache_free(struct place_cache *cache)
 {
-    free(cache);
+    memory_free(cache);
 }
 
 void place_cache_clear(struct place_cache *cache)
@@ -317,7 +317,7 @@ static void locate_in_any(struct spex_analysis *a, int pid, uint64_t ip, struct 
 
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
-    if (!memory_guarded(locate_in_any(a, pid, ip, place)))
+    if (!memory_guarded(a->account, locate_in_any(a, pid, ip, place)))
         *place = (struct spex_place){0};
 }
 
@@ -325,7 +325,7 @@ void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sampl
                         struct spex_place *place)
 {
     const unsigned held = analysis_lock(a); /* sinks share its cache */
-    if (!memory_guarded(place_of(analysis_reading(a), sample->pid, sample, ip, place)))
+    if (!memory_guarded(a->account, place_of(analysis_reading(a), sample->pid, sample, ip, place)))
         *place = (struct spex_place){0};
     analysis_unlock_to(a, held);
 }

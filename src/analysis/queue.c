@@ -45,11 +45,11 @@ void queue_need_reader(struct lane *lane, struct spex_reader **reader)
 static void tell_progress(struct lane *lane)
 {
     struct spex_analysis *a = lane->analysis;
-    struct memory_guard *guard = memory_guard_pause();
+    struct memory_pause pause = memory_pause();
     if (a->options.progress && lane == &a->lane)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
-    memory_guard_resume(guard);
+    memory_resume(pause);
 }
 
 static bool next_span(struct lane *lane, struct queue *q)

@@ -250,7 +250,8 @@ static void add_sample(struct replayer *r, const struct spex_sample *s)
 static void collect(void *context, const struct spex_sample *samples, size_t count)
 {
     struct replayer *r = context;
-    if (!r->failed && memory_guarded(for (size_t i = 0; i < count; i++) add_sample(r, &samples[i])))
+    if (!r->failed && memory_guarded(analysis_account(r->analysis),
+                                     for (size_t i = 0; i < count; i++) add_sample(r, &samples[i])))
         return;
     r->failed = true;
     analysis_no_memory(analysis_first(r->analysis));
@@ -435,14 +436,14 @@ static void release(struct replayer *r)
     replay_flow_free(r->flows);
     ids_free(&r->site_ids);
     ids_free(&r->name_ids);
-    free(r->sites);
-    free(r->seen);
-    free(r->names);
-    free(r->starts);
-    free(r->walk);
+    memory_free(r->sites);
+    memory_free(r->seen);
+    memory_free(r->names);
+    memory_free(r->starts);
+    memory_free(r->walk);
     replay_free(r->replay);
     for (size_t i = 0; i < REPLAY_CHUNKS; i++)
-        free(r->results[i]);
+        memory_free(r->results[i]);
 }
 
 /* Issue latencies further off than this are not of the core, or not of the code. */
@@ -479,7 +480,7 @@ struct replay *replay_make(struct spex_analysis *a)
     struct replayer r = {.analysis = a};
     if (!a->file || a->sampling.filters[0] || a->options.no_replay)
         return NULL;
-    const bool made = memory_guarded(make(&r));
+    const bool made = memory_guarded(memory_current(), make(&r));
     struct replay *replay = made ? r.replay : NULL;
     r.replay = made ? NULL : r.replay;
     release(&r);
@@ -491,8 +492,8 @@ struct replay *replay_make(struct spex_analysis *a)
 void replay_free(struct replay *replay)
 {
     if (replay) {
-        free(replay->slots);
-        free(replay->waits);
+        memory_free(replay->slots);
+        memory_free(replay->waits);
     }
-    free(replay);
+    memory_free(replay);
 }

@@ -28,9 +28,9 @@ void replay_pages_free(struct replay_pages *pages)
     for (size_t i = 0; pages && i < PAGES; i++)
         for (struct page *p = pages->list[i], *next; p; p = next) {
             next = p->next;
-            free(p);
+            memory_free(p);
         }
-    free(pages);
+    memory_free(pages);
 }
 
 struct replay_result *replay_result(struct replayer *r, uint32_t site)

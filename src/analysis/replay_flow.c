@@ -436,9 +436,9 @@ void replay_flow_free(struct flows *f)
 {
     if (!f)
         return;
-    free(f->runs);
-    free(f->edges);
-    free(f->calls);
-    free(f->potential);
-    free(f);
+    memory_free(f->runs);
+    memory_free(f->edges);
+    memory_free(f->calls);
+    memory_free(f->potential);
+    memory_free(f);
 }

@@ -152,7 +152,7 @@ static void read_lane(void *user, size_t job, unsigned thread)
 {
     struct rounds *r = user;
     (void)thread;
-    if (!memory_guarded(read_queues(r, (unsigned)job)))
+    if (!memory_guarded(memory_current(), read_queues(r, (unsigned)job)))
         analysis_no_memory(analysis_first(r->analysis));
 }
 
@@ -309,16 +309,16 @@ static void run_slice(void *user, size_t slice, unsigned thread)
     struct slot *slot = &r->slots[r->lanes.count > 1 ? slice : 0];
     if (r->analysis->stopped)
         return;
-    if (!memory_guarded(merge_slice(r, slot, slice, thread))) {
+    if (!memory_guarded(memory_current(), merge_slice(r, slot, slice, thread))) {
         analysis_no_memory(analysis_first(r->analysis));
         return;
     }
-    struct memory_guard *guard = memory_guard_pause();
+    struct memory_pause pause = memory_pause();
     pthread_mutex_lock(&r->lock);
     slot->done = true;
     pthread_mutex_unlock(&r->lock);
     put_done(r);
-    memory_guard_resume(guard);
+    memory_resume(pause);
 }
 
 /* ---- rounds ---- */
@@ -392,24 +392,24 @@ static void end(struct rounds *r)
     for (size_t i = 0; r->strands && i < r->analysis->queue_count; i++) {
         struct strand *s = &r->strands[i];
         piece_fini(&s->piece);
-        free(s->keys);
-        free(s->stacks);
-        free(s->allocs);
+        memory_free(s->keys);
+        memory_free(s->stacks);
+        memory_free(s->allocs);
         if (!s->queue)
-            break;              /* there was no memory */
-        free(s->queue->reader); /* it uses what its lane has learnt */
+            break;                     /* there was no memory */
+        memory_free(s->queue->reader); /* it uses what its lane has learnt */
         s->queue->reader = NULL;
         s->queue->stacks = s->queue->allocs = NULL;
     }
     for (size_t i = 0; i < sizeof r->slots / sizeof *r->slots; i++) {
         if (r->slots[i].item && r->how->fini)
             r->how->fini(r->slots[i].item);
-        free(r->slots[i].item);
-        free(r->slots[i].sources);
+        memory_free(r->slots[i].item);
+        memory_free(r->slots[i].sources);
     }
-    free(r->strands);
-    free(r->marks);
-    free(r->cuts);
+    memory_free(r->strands);
+    memory_free(r->marks);
+    memory_free(r->cuts);
     lanes_end(&r->lanes);
 }
 
@@ -444,7 +444,7 @@ static void pass_copies(void *context, void *item)
 
 static void free_copies(void *item)
 {
-    free(((struct copies *)item)->samples);
+    memory_free(((struct copies *)item)->samples);
 }
 
 static const struct sink_slices as_copies = {sizeof(struct copies), copy, pass_copies, free_copies};
@@ -458,10 +458,10 @@ enum spex_status rounds_run(struct spex_analysis *a)
     r.how = slices ? lane->sinks[0].slices : &as_copies;
     r.context = slices ? lane->sinks[0].context : &a->lane;
     pthread_mutex_init(&r.lock, NULL);
-    bool done = memory_guarded(start(&r, a, threads ? threads : 1));
+    bool done = memory_guarded(memory_current(), start(&r, a, threads ? threads : 1));
     if (done && !r.status) {
         run_rounds(&r);
-        done = memory_guarded(lanes_add_up(&r.lanes));
+        done = memory_guarded(memory_current(), lanes_add_up(&r.lanes));
     }
     if (!done)
         analysis_no_memory(analysis_first(a));

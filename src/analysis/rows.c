@@ -134,9 +134,9 @@ static void sort_rows(struct spex_group *g, int order)
 {
     for (size_t i = 0; g->finer && i < g->finer->count; i++)
         group_roll_up(g, g->finer, group_row_at(g->finer, i));
-    free(g->index); /* no more samples come: its memory is better used here */
+    memory_free(g->index); /* no more samples come: its memory is better used here */
     g->index = NULL;
-    free(g->order);
+    memory_free(g->order);
     g->order = NULL;
     g->order = memory_get(g->count + 1, sizeof *g->order);
     bool numeric = g->key_count && key_kinds[g->keys[0]].numeric;
@@ -160,7 +160,7 @@ static void sort_rows(struct spex_group *g, int order)
 
 static enum spex_status finish_rows(struct spex_group *g, int order)
 {
-    if (g->failed || !memory_guarded(sort_rows(g, order))) {
+    if (g->failed || !memory_guarded(g->account, sort_rows(g, order))) {
         g->failed = true;
         g->count = 0;
         return SPEX_NO_MEMORY;

@@ -35,7 +35,7 @@ struct shards *shards_new(struct spex_analysis *a, const struct analysis_sink *s
     if (!all)
         return NULL;
     struct shards *s = a->shards = memory_get(1, sizeof *s);
-    s->shards = calloc(threads, sizeof *s->shards);
+    s->shards = memory_zeroed(threads, sizeof *s->shards);
     s->count = s->shards ? threads : 0;
     s->sinks = sinks;
     s->sink_count = count;
@@ -70,7 +70,8 @@ static void add_two(void *user, size_t job, unsigned thread)
     (void)thread;
     if (to + adding->apart >= s->count || !adding->exact)
         return;
-    if (!memory_guarded(exact = how->join(s->shards[to].sinks[sink].context,
+    if (!memory_guarded(memory_current(),
+                        exact = how->join(s->shards[to].sinks[sink].context,
                                           s->shards[to + adding->apart].sinks[sink].context)) ||
         !exact)
         adding->exact = false;
@@ -103,9 +104,9 @@ void shards_free(struct shards *s)
 {
     if (s) {
         jobs_run(&(struct jobs){s, s->count, free_shard}, s->count);
-        free(s->shards);
+        memory_free(s->shards);
     }
-    free(s);
+    memory_free(s);
 }
 
 void analysis_inexact(struct spex_analysis *a)

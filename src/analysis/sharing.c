@@ -23,15 +23,21 @@ enum {
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
                                   struct spex_error *error)
 {
-    struct spex_sharing *s = calloc(1, sizeof *s);
+    struct memory *account = memory_keep(analysis_account(analysis));
+    MEMORY_OF(account);
+    struct spex_sharing *s = memory_zeroed(1, sizeof *s);
     if (s) {
+        s->account = account;
         s->analysis = analysis;
         s->seed = hash_seed();
         s->mask = 4095;
-        s->index = calloc(s->mask + 1, sizeof *s->index);
+        s->index = memory_zeroed(s->mask + 1, sizeof *s->index);
     }
     if (!s || !s->index) {
-        spex_sharing_free(s);
+        if (s)
+            spex_sharing_free(s);
+        else
+            memory_end(account, memory_before_);
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for cache lines");
     }
     *sharing = s;
@@ -42,19 +48,21 @@ void spex_sharing_free(struct spex_sharing *s)
 {
     if (!s)
         return;
+    struct memory *account = s->account, *before = memory_enter(account);
     if (!s->shard_of || s->index != s->shard_of->index) { /* else candidates of all */
-        free(s->lines);
-        free(s->index);
+        memory_free(s->lines);
+        memory_free(s->index);
     }
-    free(s->activities);
-    free(s->activity_index);
-    free(s->words);
+    memory_free(s->activities);
+    memory_free(s->activity_index);
+    memory_free(s->words);
     spex_group_free(s->group);
-    free(s->results);
-    free(s->uses);
-    free(s->first_uses);
-    free(s->sorted);
-    free(s);
+    memory_free(s->results);
+    memory_free(s->uses);
+    memory_free(s->first_uses);
+    memory_free(s->sorted);
+    memory_free(s);
+    memory_end(account, before);
 }
 
 /* ---- first pass ---- */
@@ -75,7 +83,7 @@ static inline uint64_t line_hash(uint64_t seed, const struct identity *id)
 static void reindex(struct spex_sharing *s, size_t mask)
 {
     uint32_t *index = memory_get(mask + 1, sizeof *index);
-    free(s->index);
+    memory_free(s->index);
     s->index = index;
     s->mask = mask;
     for (size_t n = 0; n < s->count; n++) {
@@ -295,7 +303,7 @@ struct activity *sharing_activity(struct spex_sharing *s, uint32_t line, int32_t
     if (s->activity_count * 2 > s->activity_mask) {
         size_t mask = s->activity_mask * 2 + 1;
         uint32_t *index = memory_get(mask + 1, sizeof *index);
-        free(s->activity_index);
+        memory_free(s->activity_index);
         s->activity_index = index;
         s->activity_mask = mask;
         for (size_t n = 0; n < s->activity_count; n++) {
@@ -414,14 +422,14 @@ static void give_up(struct spex_sharing *s)
 void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
-    if (s->failed || !memory_guarded(find(s, samples, count)))
+    if (s->failed || !memory_guarded(s->account, find(s, samples, count)))
         give_up(s);
 }
 
 size_t spex_sharing_choose(struct spex_sharing *s)
 {
     volatile size_t kept = 0;
-    if (s->failed || !memory_guarded(kept = choose(s)))
+    if (s->failed || !memory_guarded(s->account, kept = choose(s)))
         give_up(s);
     return s->failed ? 0 : kept;
 }
@@ -429,13 +437,13 @@ size_t spex_sharing_choose(struct spex_sharing *s)
 void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
-    if (s->failed || !memory_guarded(look(s, samples, count)))
+    if (s->failed || !memory_guarded(s->account, look(s, samples, count)))
         give_up(s);
 }
 
 enum spex_status spex_sharing_finish(struct spex_sharing *s)
 {
-    if (s->failed || !memory_guarded(sharing_judge(s)))
+    if (s->failed || !memory_guarded(s->account, sharing_judge(s)))
         give_up(s);
     return s->failed ? SPEX_NO_MEMORY : SPEX_OK;
 }

@@ -45,6 +45,7 @@ struct instruction { /* cache: whether the instruction at a pc swaps */
 enum { INSTRUCTIONS = 256 };
 
 struct spex_sharing {
+    struct memory *account; /* that of its analysis */
     struct spex_analysis *analysis;
     uint64_t seed; /* of hashes */
     struct line *lines;

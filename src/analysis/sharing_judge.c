@@ -284,8 +284,8 @@ void sharing_judge(struct spex_sharing *s)
         if (s->results[i].uses)
             s->results[s->result_count++] = s->results[i];
     qsort(s->results, s->result_count, sizeof *s->results, by_cost);
-    free(s->first_uses);
-    free(s->sorted);
+    memory_free(s->first_uses);
+    memory_free(s->sorted);
     s->first_uses = NULL;
     s->sorted = NULL;
 }

@@ -74,7 +74,7 @@ static void *split_uses(void *context, unsigned threads)
     struct spex_sharing *s = context, *shard;
     if (s->failed || spex_sharing_new(s->analysis, &shard, NULL))
         return NULL;
-    free(shard->index);
+    memory_free(shard->index);
     shard->shard_of = s;
     shard->lines = s->lines; /* read, not changed */
     shard->index = s->index;
@@ -85,7 +85,7 @@ static void *split_uses(void *context, unsigned threads)
     shard->time_span = s->time_span;
     shard->candidates = s->candidates;
     shard->group = group_shards.split(s->group, threads);
-    if (shard->group && memory_guarded(sharing_start_uses(shard)))
+    if (shard->group && memory_guarded(memory_current(), sharing_start_uses(shard)))
         return shard;
     drop(shard);
     return NULL;

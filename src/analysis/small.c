@@ -21,7 +21,8 @@ static uint8_t *inflate(const uint8_t *data, size_t size, size_t *out_size)
     while (result == LZMA_OK) {
         if (!stream.avail_out) {
             size_t more = room ? 2 * room : FIRST_ROOM;
-            uint8_t *grown = more <= MOST && memory_allows(more - room) ? realloc(out, more) : NULL;
+            uint8_t *grown =
+                more <= MOST && memory_allows(more - room) ? memory_again(out, more) : NULL;
             if (!grown)
                 break;
             out = grown;
@@ -35,7 +36,7 @@ static uint8_t *inflate(const uint8_t *data, size_t size, size_t *out_size)
     lzma_end(&stream);
     if (result == LZMA_STREAM_END)
         return out;
-    free(out);
+    memory_free(out);
     return NULL;
 }
 

@@ -98,7 +98,7 @@ enum open_result space_open(const char *root, const char *path, const struct mod
     close(fd);
     errno = why;
     if (!result && snprintf(whole, sizeof whole, "%s%s", root, path) < PATH_MAX) {
-        free(file->path);
+        memory_free(file->path);
         file->path = NULL;
         file->path = memory_copy(whole);
     }

@@ -77,7 +77,7 @@ static void reindex(struct stacks_table *s, size_t mask)
             i = (i + 1) & mask;
         index[i] = (uint32_t)n;
     }
-    free(s->index);
+    memory_free(s->index);
     s->index = index;
     s->mask = mask;
 }
@@ -413,20 +413,20 @@ void stacks_table_free(struct stacks_table *table)
 {
     if (!table)
         return;
-    free(table->calls);
-    free(table->index);
-    free(table);
+    memory_free(table->calls);
+    memory_free(table->index);
+    memory_free(table);
 }
 
 void stacks_free(struct stacks *s)
 {
     if (!s)
         return;
-    free(s->runs);
-    free(s->last);
-    free(s->numbers);
-    free(s->seen);
-    free(s);
+    memory_free(s->runs);
+    memory_free(s->last);
+    memory_free(s->numbers);
+    memory_free(s->seen);
+    memory_free(s);
 }
 
 enum stacks_kind stacks_kind(const struct stacks *s)

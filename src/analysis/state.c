@@ -54,7 +54,7 @@ void **state_slot(struct table *table, uint64_t key)
         for (size_t i = 0; old.slots && i <= old.mask; i++)
             if (old.slots[i].value)
                 *state_slot(table, old.slots[i].key) = old.slots[i].value;
-        free(old.slots);
+        memory_free(old.slots);
     }
     size_t i = hash_word(hash_seed(), key) & table->mask;
     while (table->slots[i].value && table->slots[i].key != key)
@@ -143,6 +143,6 @@ struct thread *state_thread(struct lane *lane, int32_t tid, int32_t pid, uint64_
 void state_free(struct table *table, bool values)
 {
     for (size_t i = 0; values && table->slots && i <= table->mask; i++)
-        free(table->slots[i].value);
-    free(table->slots);
+        memory_free(table->slots[i].value);
+    memory_free(table->slots);
 }

@@ -55,9 +55,16 @@ enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
     enum spex_status status = SPEX_OK;
     if (options)
         status = sized_take("spex_symbols_options", options, &given, sizeof given, error);
-    struct spex_symbols *symbols = status ? NULL : calloc(1, sizeof *symbols);
-    if (!symbols)
-        return status ? status : error_set(error, SPEX_NO_MEMORY, 0, "no memory for symbols");
+    if (status)
+        return status;
+    struct memory *account = memory_open(given.max_memory, given.allocator);
+    MEMORY_OF(account);
+    struct spex_symbols *symbols = account ? memory_zeroed(1, sizeof *symbols) : NULL;
+    if (!symbols) {
+        memory_end(account, memory_before_);
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for symbols");
+    }
+    symbols->account = account;
     elf_version(EV_CURRENT);
     symbols->options = given;
     struct spex_symbols_options *o = &symbols->options;
@@ -75,7 +82,8 @@ enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
     if (!o->map_dir)
         o->map_dir = "/tmp";
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (*texts[i] && !(*texts[i] = symbols->strings[i] = strdup(*texts[i]))) {
+        if (*texts[i] &&
+            !(*texts[i] = symbols->strings[i] = memory_text(*texts[i], strlen(*texts[i])))) {
             spex_symbols_free(symbols);
             return error_set(error, SPEX_NO_MEMORY, 0, "no memory for symbols");
         }
@@ -87,40 +95,42 @@ void spex_symbols_free(struct spex_symbols *symbols)
 {
     if (!symbols)
         return;
+    struct memory *account = symbols->account, *before = memory_enter(account);
     for (size_t i = 0; i < symbols->count; i++) {
         struct spex_module *m = symbols->modules[i];
         for (size_t j = 0; j < m->count; j++)
             if (m->symbols[j].name != m->symbols[j].raw)
-                free((char *)m->symbols[j].name);
-        free(m->symbols);
-        free(m->segments);
+                memory_free((char *)m->symbols[j].name);
+        memory_free(m->symbols);
+        memory_free(m->segments);
         types_free(m);
         lines_free(m);
         elf_close(&m->image);
         elf_close(&m->debug);
         elf_close(&m->alternate);
         elf_close(&m->small);
-        free(m->small_bytes);
-        free(m->spare);
-        free(m->source);
+        memory_free(m->small_bytes);
+        memory_free(m->spare);
+        memory_free(m->source);
         go_free(m);
         for (struct module_text *t = m->texts, *next; t; t = next) {
             next = t->next;
-            free(t);
+            memory_free(t);
         }
-        free(m->text);
+        memory_free(m->text);
         free(m->problem);
-        free(m);
+        memory_free(m);
     }
     debuginfod_free(symbols);
     type_names_free(symbols);
-    free(symbols->modules);
-    free(symbols->by_path);
-    free(symbols->by_id);
-    free(symbols->spaces);
+    memory_free(symbols->modules);
+    memory_free(symbols->by_path);
+    memory_free(symbols->by_id);
+    memory_free(symbols->spaces);
     for (size_t i = 0; i < sizeof symbols->strings / sizeof *symbols->strings; i++)
-        free(symbols->strings[i]);
-    free(symbols);
+        memory_free(symbols->strings[i]);
+    memory_free(symbols);
+    memory_end(account, before);
 }
 
 void symbols_roots(const struct spex_symbols *symbols, struct module_roots *roots)
@@ -206,8 +216,8 @@ static void more_slots(struct spex_symbols *symbols)
     if (symbols->by_path && symbols->count * 2 <= symbols->mask)
         return;
     symbols->mask = symbols->mask ? 2 * symbols->mask + 1 : 255;
-    free(symbols->by_path);
-    free(symbols->by_id);
+    memory_free(symbols->by_path);
+    memory_free(symbols->by_id);
     symbols->by_path = symbols->by_id = NULL;
     symbols->by_path = memory_get(symbols->mask + 1, sizeof *symbols->by_path);
     symbols->by_id = memory_get(symbols->mask + 1, sizeof *symbols->by_id);
@@ -270,8 +280,8 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
                                         const uint8_t *build_id, size_t build_id_size, int pid)
 {
     struct spex_module *volatile module = NULL;
-    bool done =
-        memory_guarded(module = symbols_module(symbols, path, build_id, build_id_size, pid, NULL));
+    bool done = memory_guarded(symbols->account, module = symbols_module(symbols, path, build_id,
+                                                                         build_id_size, pid, NULL));
     return done ? module : NULL;
 }
 
@@ -343,7 +353,7 @@ void module_load(struct spex_module *module)
     if (module->loaded)
         return;
     module->loaded = true;
-    if (memory_guarded(load(module)))
+    if (memory_guarded(module->owner->account, load(module)))
         return;
     module->count = module->segment_count = 0;
     module_problem(module, "%s: not enough memory for its symbols", module->name);
@@ -414,11 +424,14 @@ const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n)
         return NULL;
     struct spex_symbol *s = &module->symbols[n];
     if (!__atomic_load_n(&s->name, __ATOMIC_ACQUIRE) && s->raw) {
-        char *name = module->owner->options.raw_names ? NULL : spex_demangle(s->raw);
+        MEMORY_OF(module->owner->account);
+        char *plain = module->owner->options.raw_names ? NULL : spex_demangle(s->raw);
+        char *name = plain ? memory_text(plain, strlen(plain)) : NULL;
         const char *none = NULL; /* another thread may be first */
         if (!__atomic_compare_exchange_n(&s->name, &none, name ? name : s->raw, false,
                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            free(name);
+            memory_free(name);
+        free(plain);
     }
     return s;
 }

@@ -135,9 +135,10 @@ void table_finish(struct spex_module *module, struct module_table *table)
     if (table->count)
         qsort(table->items, table->count, sizeof *table->items, compare_symbols);
     size_t kept = keep_best(table);
-    module->symbols = calloc(kept ? (table->gaps ? 2 : 1) * kept : 1, sizeof *module->symbols);
+    module->symbols =
+        memory_zeroed(kept ? (table->gaps ? 2 : 1) * kept : 1, sizeof *module->symbols);
     if (!module->symbols) { /* the work ends here */
-        free(table->items);
+        memory_free(table->items);
         memory_checked(NULL);
     }
     if (table->full)
@@ -146,5 +147,5 @@ void table_finish(struct spex_module *module, struct module_table *table)
                        "used: --max-memory SIZE allows more",
                        module->name, kept);
     module->count = write_symbols(module, table, kept);
-    free(table->items);
+    memory_free(table->items);
 }

@@ -124,7 +124,7 @@ static void more_slots(struct module_types *t)
     uint32_t *old = t->by_die;
     t->by_die = memory_get(2 * (t->mask + 1), sizeof *t->by_die);
     t->mask = 2 * t->mask + 1;
-    free(old);
+    memory_free(old);
     for (uint32_t i = TYPE_FIRST; i < t->count; i++)
         *find_slot(t, t->types[i].die.addr) = i;
 }

@@ -526,8 +526,8 @@ void function_read(struct spex_module *module, uint64_t low, uint64_t high, Dwar
 
 void function_fini(struct type_function *function)
 {
-    free(function->locations);
-    free(function->calls);
+    memory_free(function->locations);
+    memory_free(function->calls);
 }
 
 struct module_types *types_load(struct spex_module *module)
@@ -556,27 +556,27 @@ void types_free(struct spex_module *module)
     function_fini(&t->function);
     for (struct type_unit *u = t->units, *next; u; u = next) {
         next = u->next;
-        free(u->functions);
-        free(u->variables.items);
-        free(u);
+        memory_free(u->functions);
+        memory_free(u->variables.items);
+        memory_free(u);
     }
     if (t->index) {
-        free(t->index->variables.items);
-        free(t->index->named);
-        free(t->index);
+        memory_free(t->index->variables.items);
+        memory_free(t->index->named);
+        memory_free(t->index);
     }
     for (size_t i = 0; i < CODES; i++)
         for (struct type_code *c = t->codes[i], *next; c; c = next) {
             next = c->next;
-            free(c->accesses);
-            free(c);
+            memory_free(c->accesses);
+            memory_free(c);
         }
     if (t->frames)
         dwarf_cfi_end(t->frames);
-    free(t->threads);
-    free(t->leaves);
-    free(t->types);
-    free(t->by_die);
-    free(t);
+    memory_free(t->threads);
+    memory_free(t->leaves);
+    memory_free(t->types);
+    memory_free(t->by_die);
+    memory_free(t);
     module->types = NULL;
 }

@@ -1,5 +1,7 @@
 #include "base/chunks.h"
 
+#include "base/memory.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@ struct slot {
 };
 
 struct chunks {
+    struct memory *account; /* of who made it */
     pthread_mutex_t lock;
     pthread_cond_t work, done; /* work: for the other threads; done: for the caller's */
     pthread_t others[CHUNKS_THREADS_MAX];
@@ -61,6 +64,7 @@ static void take_one(struct chunks *c, unsigned thread)
 static void *other_thread(void *argument)
 {
     struct chunks *c = argument;
+    memory_enter(c->account);
     pthread_mutex_lock(&c->lock);
     unsigned thread = ++c->started;
     while (!c->quit) {
@@ -87,6 +91,7 @@ struct chunks *chunks_new(unsigned threads, size_t result_size)
         return NULL;
     memset(c, 0, head + slot_count * result_size);
     c->slot_count = slot_count;
+    c->account = memory_current();
     for (unsigned i = 0; i < slot_count; i++)
         c->slots[i].result = (char *)c + head + i * result_size;
     pthread_mutex_init(&c->lock, NULL);

@@ -23,6 +23,7 @@ struct crew {
     bool end;
     unsigned threads;
     struct worker *workers;
+    struct memory *account; /* of who made it */
 };
 
 /* Does the next piece of work for the current item; false if there is none. The lock is held. */
@@ -57,6 +58,7 @@ static void *run(void *context)
 {
     struct worker *w = context;
     struct crew *c = w->crew;
+    memory_enter(c->account);
     pthread_mutex_lock(&c->lock);
     while (!c->end || c->state != IDLE)
         if (!step(c, w->number))
@@ -69,6 +71,7 @@ struct crew *crew_new(unsigned threads, const struct crew_work *work)
 {
     struct crew *c = memory_get(1, sizeof *c);
     c->work = *work;
+    c->account = memory_current();
     c->workers = memory_get(threads + 1, sizeof *c->workers);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
@@ -119,6 +122,6 @@ void crew_free(struct crew *c)
         pthread_join(c->workers[i].thread, NULL);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
-    free(c->workers);
-    free(c);
+    memory_free(c->workers);
+    memory_free(c);
 }

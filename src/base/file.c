@@ -63,7 +63,7 @@ char *file_read_all(int fd, uint64_t most, size_t *size)
     }
     close(fd);
     if (why) {
-        free(text);
+        memory_free(text);
         errno = why;
         return NULL;
     }
@@ -90,7 +90,7 @@ int file_temporary(void)
 int file_spool(int fd, void (*progress)(void *context, uint64_t done, uint64_t size), void *context)
 {
     enum { PIECE = 1 << 20 };
-    char *buffer = malloc(PIECE);
+    char *buffer = memory_new(PIECE);
     uint64_t copied = 0;
     int out, error = 0;
 
@@ -119,6 +119,6 @@ int file_spool(int fd, void (*progress)(void *context, uint64_t done, uint64_t s
         out = -1;
         errno = error;
     }
-    free(buffer);
+    memory_free(buffer);
     return out;
 }

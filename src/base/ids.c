@@ -18,7 +18,7 @@ static void grow(struct ids *ids)
 {
     const size_t count = ids->slot_count ? 2 * ids->slot_count : 1024;
     uint32_t *slots = memory_get(count, sizeof *slots);
-    free(ids->slots);
+    memory_free(ids->slots);
     ids->slots = slots;
     ids->slot_count = count;
     for (size_t i = 0; i < ids->count; i++) {
@@ -67,7 +67,7 @@ void ids_clear(struct ids *ids)
 
 void ids_free(struct ids *ids)
 {
-    free(ids->keys);
-    free(ids->slots);
+    memory_free(ids->keys);
+    memory_free(ids->slots);
     *ids = (struct ids){0};
 }

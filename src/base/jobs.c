@@ -1,5 +1,7 @@
 #include "base/jobs.h"
 
+#include "base/memory.h"
+
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +11,7 @@
 
 struct taking {
     const struct jobs *jobs;
+    struct memory *account;
     atomic_size_t next;
     atomic_uint started;
 };
@@ -23,13 +26,14 @@ static void take_all(struct taking *t, unsigned thread)
 static void *run(void *argument)
 {
     struct taking *t = argument;
+    memory_enter(t->account);
     take_all(t, atomic_fetch_add(&t->started, 1) + 1);
     return NULL;
 }
 
 void jobs_run(const struct jobs *jobs, unsigned threads)
 {
-    struct taking t = {.jobs = jobs};
+    struct taking t = {.jobs = jobs, .account = memory_current()};
     pthread_t others[JOBS_THREADS];
     unsigned count = 0;
     while (count + 1 < threads && count + 1 < jobs->count && count < JOBS_THREADS - 1 &&

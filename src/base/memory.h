@@ -1,27 +1,75 @@
 /*
- * One limit for the memory of a run. Anything that input can make large asks here before it
- * grows, so that a small hostile file ends in a message, and everything read until then is
- * kept.
+ * Accounts of memory. Each handle of the libraries has one: what is allocated while a thread works
+ * for it is counted there, ends at the account's limit, and comes from its allocator. Nothing here
+ * is shared by handles; what a thread works for is known to that thread alone.
+ *
+ * Anything that input can make large asks here before it grows, so that a small hostile file ends
+ * in a message, and everything read until then is kept.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <spex/base.h>
+
 #include <setjmp.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdatomic.h>
 
-/* Sets the limit; 0: half of what the machine, or the control group, has. */
-void memory_limit_set(uint64_t bytes);
+struct memory {
+    struct spex_allocator allocator; /* allocate NULL: malloc and its kin */
+    uint64_t limit;                  /* bytes; UINT64_MAX: none */
+    _Atomic int64_t used;
+    atomic_uint handles;  /* that use it */
+    struct memory *outer; /* where the host counts, which then counts this, too; or NULL */
+    /* Of a program that is alone in its process: what all of it uses, and what to do when there is
+     * no more, which does not return. */
+    uint64_t (*in_use)(void);
+    void (*exhausted)(size_t size);
+};
+
+/* Half of what the machine, or the control group, has. */
+uint64_t memory_half(void);
+
+/*
+ * The account of a new handle: one of its own, or, if neither a limit (0) nor an allocator is
+ * given and this thread works for another handle, that one's. NULL: out of memory.
+ */
+struct memory *memory_open(uint64_t limit, const struct spex_allocator *allocator);
+struct memory *memory_keep(struct memory *memory); /* for one handle more */
+void memory_drop(struct memory *memory);           /* NULL is ignored */
+/* The end of a handle, after which this thread works for `before`. */
+void memory_end(struct memory *memory, struct memory *before);
+
+/* From here on this thread works for this account (NULL: none); returns the one before. */
+struct memory *memory_enter(struct memory *memory);
+struct memory *memory_current(void);
+static inline void memory_leave(struct memory **before)
+{
+    memory_enter(*before);
+}
+/* To the end of the block, this thread works for this account. */
+#define MEMORY_OF(account)                                                                         \
+    __attribute__((cleanup(memory_leave), unused)) struct memory *memory_before_ =                 \
+        memory_enter(account)
+
+/* The limit of the account that this thread works for. */
 uint64_t memory_limit(void);
-
-/* Whether size more bytes stay below the limit. Exact only from a few hundred KB on. */
+/*
+ * Whether size more bytes stay below the limit, with a little to spare for what has no smaller
+ * answer.
+ */
 bool memory_allows(size_t bytes);
+
+/* As malloc and its kin, of the account that this thread works for; NULL: no memory. */
+void *memory_new(size_t size);
+void *memory_zeroed(size_t count, size_t size);
+void *memory_again(void *memory, size_t size);
+char *memory_text(const char *text, size_t length);
+void memory_free(void *memory); /* of the same account */
 
 /*
  * Zeroed memory, and memory grown to a size, for code that cannot go on without it. If there is
- * none, the handler is called, which does not return; without a handler, the innermost guard is
- * taken (see below).
+ * none, exhausted() of the account or of one outside it is called; if there is no such function,
+ * the innermost guard is taken (see below).
  */
 void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
@@ -30,7 +78,6 @@ char *memory_copy(const char *text);
 void *memory_checked(void *memory); /* checks the result of another allocating function */
 /* Makes room for one more item; grows by half. */
 void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
-void memory_set_handler(void (*handler)(size_t size));
 
 /*
  * A library must not end the program. An API function that uses the functions above runs its
@@ -42,21 +89,28 @@ void memory_set_handler(void (*handler)(size_t size));
 struct memory_guard {
     jmp_buf at;
     struct memory_guard *outer;
+    struct memory *before;
 };
-#define memory_guarded(work)                                                                       \
+#define memory_guarded(account, work)                                                              \
     __extension__({                                                                                \
         struct memory_guard guard_;                                                                \
         volatile bool done_ = false;                                                               \
-        memory_guard_begin(&guard_);                                                               \
+        memory_guard_begin(&guard_, account);                                                      \
         if (!setjmp(guard_.at)) {                                                                  \
             work;                                                                                  \
             done_ = true;                                                                          \
         }                                                                                          \
-        memory_guard_resume(guard_.outer);                                                         \
+        memory_guard_end(&guard_);                                                                 \
         done_;                                                                                     \
     })
-void memory_guard_begin(struct memory_guard *guard);
-struct memory_guard *memory_guard_pause(void);
-void memory_guard_resume(struct memory_guard *guard);
+void memory_guard_begin(struct memory_guard *guard, struct memory *account);
+void memory_guard_end(const struct memory_guard *guard);
+/* Around a callback of the host, which has its own account. */
+struct memory_pause {
+    struct memory_guard *guard;
+    struct memory *account;
+};
+struct memory_pause memory_pause(void);
+void memory_resume(struct memory_pause pause);
 
 #endif

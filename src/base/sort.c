@@ -64,7 +64,7 @@ static void merge_piece(struct sorting *s, size_t n)
 
 static void run_guarded(struct sorting *s, void (*part)(struct sorting *, size_t), size_t n)
 {
-    if (!s->failed && !memory_guarded(part(s, n)))
+    if (!s->failed && !memory_guarded(memory_current(), part(s, n)))
         s->failed = true;
 }
 
@@ -83,7 +83,7 @@ static void run_merge(void *user, size_t n, unsigned thread)
 void sort_items(void *items, size_t count, size_t size,
                 int (*compare)(const void *, const void *, void *), void *context, unsigned threads)
 {
-    char *room = threads > 1 && count >= FEW ? malloc(count * size) : NULL;
+    char *room = threads > 1 && count >= FEW ? memory_new(count * size) : NULL;
     if (!room) {
         qsort_r(items, count, size, compare, context);
         return;
@@ -106,7 +106,7 @@ void sort_items(void *items, size_t count, size_t size,
     }
     if (s.from == room)
         memcpy(items, room, count * size);
-    free(room);
+    memory_free(room);
     if (s.failed)
         memory_checked(NULL); /* ends here, too */
 }

@@ -1,11 +1,14 @@
 #include "base/stages.h"
 
+#include "base/memory.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct stages {
     const struct stages_job *job;
+    struct memory *account;           /* of who runs them */
     atomic_uint started;              /* threads */
     atomic_size_t made;               /* items */
     atomic_size_t passed[STAGES_MAX]; /* how many items have passed each stage */
@@ -59,6 +62,7 @@ static void *work(void *argument)
 {
     struct stages *s = argument;
     const struct stages_job *job = s->job;
+    memory_enter(s->account);
     const unsigned thread = atomic_fetch_add(&s->started, 1);
     bool more = true;
     while (more) {
@@ -78,6 +82,7 @@ static void *work(void *argument)
 void stages_run(const struct stages_job *job, unsigned threads)
 {
     struct stages s = {.job = job,
+                       .account = memory_current(),
                        .more = true,
                        .lock = PTHREAD_MUTEX_INITIALIZER,
                        .change = PTHREAD_COND_INITIALIZER};

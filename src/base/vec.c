@@ -21,7 +21,7 @@ bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size
     if (more < need || more > PTRDIFF_MAX / size)
         return false;
     memcpy(&memory, items, sizeof memory); /* whatever the pointer's type */
-    memory = memory_allows((more - *capacity) * size) ? realloc(memory, more * size) : NULL;
+    memory = memory_allows((more - *capacity) * size) ? memory_again(memory, more * size) : NULL;
     if (!memory)
         return false;
     memcpy(items, &memory, sizeof memory);

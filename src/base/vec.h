@@ -5,8 +5,8 @@
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/memory.h"
+
 #include <stdlib.h>
 
 #define VEC(type)                                                                                  \
@@ -37,6 +37,6 @@ static inline bool vec_grow(void *items, size_t *capacity, size_t need, size_t s
 
 /* Frees the items and empties the array. */
 #define vec_free(vec)                                                                              \
-    (free((vec)->items), (vec)->items = NULL, (void)((vec)->count = (vec)->capacity = 0))
+    (memory_free((vec)->items), (vec)->items = NULL, (void)((vec)->count = (vec)->capacity = 0))
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,6 +123,17 @@ void cli_note(const char *format, ...)
     va_start(args, format);
     message(NULL, format, args);
     va_end(args);
+}
+
+/* What malloc has given out to the whole process; 0 under a sanitizer's malloc. */
+static uint64_t in_use(void)
+{
+#ifdef __GLIBC__
+    struct mallinfo2 info = mallinfo2();
+    return (uint64_t)info.uordblks + info.hblkhd;
+#else
+    return 0;
+#endif
 }
 
 static void out_of_memory(size_t size)
@@ -534,15 +546,17 @@ static void input_shrank(int signo, siginfo_t *info, void *context)
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
     current = command->name;
-    memory_set_handler(out_of_memory);
+    static struct memory all = {.in_use = in_use, .exhausted = out_of_memory};
+    all.limit = memory_half();
+    memory_enter(&all);
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = input_shrank, .sa_flags = SA_SIGINFO},
               NULL);
     void *options = memory_get(1, command->size ? command->size : 1);
     char **operands = memory_get((size_t)argc + 1, sizeof *operands);
     int count = 0, status = parse(command, options, argc, argv, operands, &count);
     for (const struct cli_option *o = command->options; o && o->name; o++)
-        if (!strcmp(o->name, "max-memory"))
-            memory_limit_set(*(const uint64_t *)((char *)options + o->at));
+        if (!strcmp(o->name, "max-memory") && *(const uint64_t *)((char *)options + o->at))
+            all.limit = *(const uint64_t *)((char *)options + o->at);
     if (!status) {
         if (command->pages)
             cli_pager_start();

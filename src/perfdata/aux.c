@@ -29,7 +29,7 @@ static size_t hash_queue(const struct spex_perf_queue *queue)
 static bool grow_slots(struct spex_perfdata *file)
 {
     size_t count = file->queue_slot_count ? 2 * file->queue_slot_count : 64;
-    uint32_t *slots = calloc(count, sizeof *slots);
+    uint32_t *slots = memory_zeroed(count, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < file->queues.count; i++) {
@@ -38,7 +38,7 @@ static bool grow_slots(struct spex_perfdata *file)
             slot = (slot + 1) & (count - 1);
         slots[slot] = (uint32_t)i + 1;
     }
-    free(file->queue_slots);
+    memory_free(file->queue_slots);
     file->queue_slots = slots;
     file->queue_slot_count = count;
     return true;
@@ -208,7 +208,7 @@ void perfdata_aux_fini(struct spex_perfdata *file)
     vec_free(&file->queues);
     vec_free(&file->gaps);
     vec_free(&file->foreign.spans);
-    free(file->queue_slots);
+    memory_free(file->queue_slots);
 }
 
 size_t spex_perfdata_queue_count(const struct spex_perfdata *file)
@@ -258,7 +258,8 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
 {
     if (queue >= file->queues.count)
         return SPEX_RANGE;
-    struct spex_aux_cursor *cursor = calloc(1, sizeof *cursor);
+    MEMORY_OF(file->account);
+    struct spex_aux_cursor *cursor = memory_zeroed(1, sizeof *cursor);
     if (!cursor)
         return SPEX_NO_MEMORY;
     cursor->file = file;
@@ -271,8 +272,9 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
 
 void spex_aux_close(struct spex_aux_cursor *cursor)
 {
-    free(cursor->joined);
-    free(cursor);
+    MEMORY_OF(cursor->file->account);
+    memory_free(cursor->joined);
+    memory_free(cursor);
 }
 
 void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room, double part)
@@ -297,7 +299,7 @@ static bool join_room(struct spex_aux_cursor *cursor, size_t size)
 
 static void drop_tail(struct spex_aux_cursor *cursor)
 {
-    free(cursor->joined);
+    memory_free(cursor->joined);
     cursor->joined = NULL;
     cursor->joined_size = cursor->tail = 0;
 }
@@ -415,6 +417,7 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
     const struct queue *queue = cursor->queue;
     bool goes_on;
     uint32_t flags;
+    MEMORY_OF(cursor->file->account);
 
     if (cursor->started) {
         if (cursor->last) {

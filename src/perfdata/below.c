@@ -3,6 +3,7 @@
 #include "jit.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ char *below_dump(const struct below *below, const struct spex_perf_map *map, cha
         char *data = file_read_named(path, JIT_FILE_MOST, FILE_OWN_OR_ROOT, size);
         if (data && jit_dump_pid(data, *size) == map->pid)
             return data;
-        free(data);
+        memory_free(data);
     }
     return NULL;
 }

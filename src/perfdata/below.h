@@ -16,8 +16,8 @@ struct below {
     void *context;
 };
 
-/* As spex_perfdata_open. */
-enum spex_status below_open(const char *path, const struct below *below,
+/* As spex_perfdata_new; its progress is that of `below`. */
+enum spex_status below_open(const struct spex_perfdata_options *options, const struct below *below,
                             struct spex_perfdata **file, struct spex_error *error);
 
 /*

@@ -38,7 +38,7 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
     uint32_t count = epoch->count;
     if (count <= FEW)
         return true;
-    uint64_t *bounds = malloc(2 * (size_t)count * sizeof *bounds);
+    uint64_t *bounds = memory_new(2 * (size_t)count * sizeof *bounds);
     epoch->bounds = bounds;
     if (!bounds)
         return false;
@@ -52,7 +52,7 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
         if (!n || bounds[n - 1] != bounds[i])
             bounds[n++] = bounds[i];
     epoch->bound_count = n;
-    epoch->starts = calloc(2 * (size_t)n + 1, sizeof *epoch->starts);
+    epoch->starts = memory_zeroed(2 * (size_t)n + 1, sizeof *epoch->starts);
     if (!epoch->starts)
         return false;
     /* Piece i is [bounds[i], bounds[i + 1]). First count, then place. */
@@ -73,7 +73,7 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
             for (uint32_t i = 1; i <= 2 * n; i++)
                 epoch->starts[i] += epoch->starts[i - 1];
             size_t entries = epoch->starts[2 * n];
-            epoch->entries = malloc((entries ? entries : 1) * sizeof *epoch->entries);
+            epoch->entries = memory_new((entries ? entries : 1) * sizeof *epoch->entries);
             if (!epoch->entries)
                 return false;
         }
@@ -118,8 +118,8 @@ const struct spex_perf_map *perfdata_epoch_find(const struct spex_perfdata *file
 
 void perfdata_epoch_fini(struct epoch *epoch)
 {
-    free(epoch->maps);
-    free(epoch->bounds);
-    free(epoch->starts);
-    free(epoch->entries);
+    memory_free(epoch->maps);
+    memory_free(epoch->bounds);
+    memory_free(epoch->starts);
+    memory_free(epoch->entries);
 }

@@ -9,6 +9,7 @@
 #include <spex/perfdata.h>
 
 #include "base/bits.h"
+#include "base/memory.h"
 #include "base/vec.h"
 
 enum {
@@ -220,6 +221,7 @@ struct index_entry {
 };
 
 struct spex_perfdata {
+    struct memory *account;
     const uint8_t *data;
     uint64_t size;
     bool mapped;       /* data is our own mapping, so pages may be released */

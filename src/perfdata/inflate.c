@@ -17,12 +17,12 @@ struct inflater {
 
 struct inflater *perfdata_inflater_new(void)
 {
-    struct inflater *inflater = malloc(sizeof *inflater);
+    struct inflater *inflater = memory_new(sizeof *inflater);
     if (!inflater)
         return NULL;
     inflater->stream = ZSTD_createDStream();
     if (!inflater->stream) {
-        free(inflater);
+        memory_free(inflater);
         return NULL;
     }
     inflater->input_size = inflater->input_position = 0;
@@ -36,7 +36,7 @@ void perfdata_inflater_free(struct inflater *inflater)
 {
     if (inflater) {
         ZSTD_freeDStream(inflater->stream);
-        free(inflater);
+        memory_free(inflater);
     }
 }
 

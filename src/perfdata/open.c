@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +25,14 @@ bool spex_perfdata_is(const void *data, size_t size)
 
 /* ---- finding the bytes ---- */
 
-static enum spex_status map_file(struct spex_perfdata *file, const char *path,
+/* Maps what a descriptor or a path (NULL: standard input) refers to; a descriptor stays open. */
+static enum spex_status map_file(struct spex_perfdata *file, const char *path, int given,
                                  struct spex_error *error)
 {
     struct stat st;
     enum spex_status status = SPEX_OK;
-    bool standard = !path || !strcmp(path, "-");
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    bool standard = given >= 0 || !path || !strcmp(path, "-");
+    int fd = given >= 0 ? given : standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (!standard && !*path) {
         status = error_set(error, SPEX_IO, 0, "the name of the file is empty");
     } else if (fd < 0 || fstat(fd, &st)) {
@@ -46,9 +48,11 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
                 "a recording with --threads: only the records of its main file are read");
         }
         if (inner < 0 || fstat(inner, &st))
-            status =
-                error_set(error, SPEX_IO, 0, "%s is a directory without perf's file `data`", path);
-        close(fd);
+            status = error_set(error, SPEX_IO, 0, "%s is a directory without perf's file `data`",
+                               file->path);
+        if (!standard)
+            close(fd);
+        standard = false;
         fd = inner;
     }
     if (status == SPEX_OK && !S_ISREG(st.st_mode)) {
@@ -86,15 +90,15 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     return status;
 }
 
-static struct spex_perfdata *new_file(const char *path)
+static struct spex_perfdata *new_file(const char *name)
 {
     static const char *const nothing[1] = {NULL};
-    struct spex_perfdata *file = calloc(1, sizeof *file);
+    struct spex_perfdata *file = memory_zeroed(1, sizeof *file);
     if (!file)
         return NULL;
-    file->path = strdup(path && strcmp(path, "-") ? path : "standard input");
+    file->path = memory_text(name, strlen(name));
     if (!file->path) {
-        free(file);
+        memory_free(file);
         return NULL;
     }
     file->fd = -1;
@@ -108,73 +112,98 @@ static struct spex_perfdata *new_file(const char *path)
 
 static const struct below here = {.roots = {"", NULL}};
 
-static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata **result,
-                              struct spex_error *error)
+static enum spex_status start(struct spex_perfdata *file, struct spex_error *error)
 {
     file->info.file_size = file->size;
     enum spex_status status = perfdata_header_read(file, error);
-    if (status == SPEX_OK) {
-        perfdata_scan(file);
-        perfdata_aux_build(file);
-        if (file->failed || !perfdata_state_build(file))
-            status =
-                error_set(error, SPEX_NO_MEMORY, 0,
-                          "no memory for the tables of %s: %llu MB are allowed; --max-memory SIZE "
-                          "allows more",
-                          file->path, (unsigned long long)(memory_limit() >> 20));
-    }
-    if (status != SPEX_OK) {
-        spex_perfdata_close(file);
+    if (status != SPEX_OK)
         return status;
-    }
+    perfdata_scan(file);
+    perfdata_aux_build(file);
+    if (file->failed || !perfdata_state_build(file))
+        return error_set(error, SPEX_NO_MEMORY, 0,
+                         "no memory for the tables of %s: %llu MB are allowed; --max-memory SIZE "
+                         "allows more",
+                         file->path, (unsigned long long)(memory_limit() >> 20));
     spex_perfdata_rewind(file);
     file->below = NULL;
-    *result = file;
     return SPEX_OK;
 }
 
-enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **result,
-                                    struct spex_error *error)
-{
-    return below_open(path, &here, result, error);
-}
-
-enum spex_status below_open(const char *path, const struct below *below,
+enum spex_status below_open(const struct spex_perfdata_options *options, const struct below *below,
                             struct spex_perfdata **result, struct spex_error *error)
 {
-    struct spex_perfdata *file = new_file(path);
-    if (!file)
-        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-    file->below = below;
-    enum spex_status status = map_file(file, path, error);
-    if (status != SPEX_OK) {
-        spex_perfdata_close(file);
-        return status;
+    const bool standard = !options->path || !strcmp(options->path, "-");
+    const char *name = !standard                           ? options->path
+                       : options->input == SPEX_INPUT_PATH ? "standard input"
+                                                           : "input";
+    struct memory *account = memory_open(options->max_memory, options->allocator);
+    MEMORY_OF(account);
+    struct spex_perfdata *file = account ? new_file(name) : NULL;
+    if (!file) {
+        memory_end(account, memory_before_);
+        return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to open it", name);
     }
-    return start(file, result, error);
+    enum spex_status status = SPEX_OK;
+    file->account = account;
+    file->below = below;
+    if (options->input == SPEX_INPUT_MEMORY) {
+        file->data = options->data;
+        file->size = options->data_size;
+    } else {
+        const int fd = options->input == SPEX_INPUT_DESCRIPTOR ? options->descriptor : -1;
+        status = options->input == SPEX_INPUT_DESCRIPTOR && fd < 0
+                     ? error_set(error, SPEX_IO, 0, "%s: %s", name, strerror(EBADF))
+                     : map_file(file, options->path, fd, error);
+    }
+    if (status == SPEX_OK)
+        status = start(file, error);
+    if (status == SPEX_OK)
+        *result = file;
+    else
+        spex_perfdata_close(file);
+    return status;
+}
+
+enum spex_status spex_perfdata_new(const struct spex_perfdata_options *given,
+                                   struct spex_perfdata **file, struct spex_error *error)
+{
+    struct spex_perfdata_options options = {0};
+    enum spex_status status =
+        sized_take("spex_perfdata_options", given, &options, sizeof options, error);
+    if (status != SPEX_OK)
+        return status;
+    if (options.input > SPEX_INPUT_MEMORY)
+        return error_set(error, SPEX_UNSUPPORTED, 0, "no kind of input %u", options.input);
+    const struct below below = {{"", NULL}, options.progress, options.context};
+    return below_open(&options, &below, file, error);
+}
+
+enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **file,
+                                    struct spex_error *error)
+{
+    return below_open(&(struct spex_perfdata_options){.path = path}, &here, file, error);
 }
 
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
-                                           struct spex_perfdata **result, struct spex_error *error)
+                                           struct spex_perfdata **file, struct spex_error *error)
 {
-    struct spex_perfdata *file = new_file("input");
-    if (!file)
-        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-    file->data = data;
-    file->size = size;
-    file->below = &here;
-    return start(file, result, error);
+    return below_open(&(struct spex_perfdata_options){.input = SPEX_INPUT_MEMORY,
+                                                      .data = data,
+                                                      .data_size = size},
+                      &here, file, error);
 }
 
 void spex_perfdata_close(struct spex_perfdata *file)
 {
     if (!file)
         return;
+    struct memory *account = file->account, *before = memory_enter(account);
     perfdata_walk_fini(&file->walk);
     perfdata_aux_fini(file);
     perfdata_state_fini(file);
     for (size_t i = 0; i < file->attrs.count; i++)
-        free((void *)(uintptr_t)file->attrs.items[i].ids);
+        memory_free((void *)(uintptr_t)file->attrs.items[i].ids);
     vec_free(&file->attrs);
     vec_free(&file->ids);
     vec_free(&file->problems);
@@ -191,8 +220,9 @@ void spex_perfdata_close(struct spex_perfdata *file)
         munmap((void *)(uintptr_t)file->data, file->size);
     if (file->fd >= 0)
         close(file->fd);
-    free(file->path);
-    free(file);
+    memory_free(file->path);
+    memory_free(file);
+    memory_end(account, before);
 }
 
 /* ---- asking ---- */
@@ -258,18 +288,21 @@ uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cp
 
 void spex_perfdata_rewind(struct spex_perfdata *file)
 {
+    MEMORY_OF(file->account);
     perfdata_walk_fini(&file->walk);
     perfdata_walk_init(&file->walk, file, false);
 }
 
 void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset)
 {
+    MEMORY_OF(file->account);
     perfdata_walk_seek(&file->walk, offset);
 }
 
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
 {
     struct raw raw;
+    MEMORY_OF(file->account);
     if (!perfdata_walk_next(&file->walk, &raw))
         return SPEX_END;
     perfdata_event_parse(file, &raw, file->scratch, event);

@@ -42,7 +42,7 @@ static void add_attr(struct spex_perfdata *file, const struct spex_perf_attr *pa
         return;
     }
     *attr = *parsed;
-    uint64_t *copy = count ? malloc(count * sizeof *copy) : NULL;
+    uint64_t *copy = count ? memory_new(count * sizeof *copy) : NULL;
     if (count && !copy) {
         file->failed = true;
         return;

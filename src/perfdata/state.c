@@ -106,7 +106,7 @@ static void read_dump(struct spex_perfdata *file, const struct spex_perf_event *
             file, map, attr && attr->flags & USE_CLOCKID && attr->clockid == CLOCK_MONOTONIC_ID};
         jit_read(data, size, add_jit, &maps);
     }
-    free(data);
+    memory_free(data);
 }
 
 void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_event *event)
@@ -217,13 +217,13 @@ static uint32_t *newest_find(struct newest *newest, int32_t key)
 {
     if (2 * newest->count >= newest->capacity) {
         struct newest bigger = {.capacity = newest->capacity ? 2 * newest->capacity : 256};
-        bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
+        bigger.slots = memory_zeroed(bigger.capacity, sizeof *bigger.slots);
         if (!bigger.slots)
             return NULL;
         for (size_t i = 0; i < newest->capacity; i++)
             if (newest->slots[i].value)
                 *newest_find(&bigger, newest->slots[i].key) = newest->slots[i].value;
-        free(newest->slots);
+        memory_free(newest->slots);
         *newest = bigger;
     }
     size_t mask = newest->capacity - 1;
@@ -355,7 +355,7 @@ static bool link_parents(struct state *state)
 {
     /* Sorting by pid moves epochs, but parents refer to the old order, which seq keeps. */
     size_t count = state->epochs.count;
-    uint32_t *moved = malloc((count ? count : 1) * sizeof *moved);
+    uint32_t *moved = memory_new((count ? count : 1) * sizeof *moved);
     if (!moved)
         return false;
     if (count)
@@ -365,7 +365,7 @@ static bool link_parents(struct state *state)
     for (size_t i = 0; i < count; i++)
         if (state->epochs.items[i].parent != NO_EPOCH)
             state->epochs.items[i].parent = moved[state->epochs.items[i].parent];
-    free(moved);
+    memory_free(moved);
     return true;
 }
 
@@ -394,8 +394,8 @@ bool perfdata_state_build(struct spex_perfdata *file)
         qsort(state->tasks.items, state->tasks.count, sizeof *state->tasks.items, compare_task);
     for (size_t i = 0; i < state->tasks.count && good; i++)
         good = play_task(&play, &state->tasks.items[i]);
-    free(play.threads.slots);
-    free(play.epochs.slots);
+    memory_free(play.threads.slots);
+    memory_free(play.epochs.slots);
     vec_free(&state->tasks);
     state->tasks.items = NULL;
     state->tasks.count = state->tasks.capacity = 0;

@@ -11,7 +11,8 @@
 static bool strings_grow(struct strings *strings)
 {
     size_t slots = strings->slots ? strings->slots * 2 : 256;
-    const char **table = memory_allows(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
+    const char **table =
+        memory_allows(slots * sizeof *table) ? memory_zeroed(slots, sizeof *table) : NULL;
     if (!table)
         return false;
     for (size_t i = 0; i < strings->slots; i++) {
@@ -23,7 +24,7 @@ static bool strings_grow(struct strings *strings)
             slot = (slot + 1) & (slots - 1);
         table[slot] = text;
     }
-    free(strings->table);
+    memory_free(strings->table);
     strings->table = table;
     strings->slots = slots;
     return true;
@@ -43,9 +44,9 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
         size_t size = length + 1 > BLOCK ? length + 1 : BLOCK;
         /* blocks are too small to ask the limit for each */
         bool fits = strings->blocks.count % 64 || memory_allows(64 * BLOCK);
-        char *block = fits ? malloc(size) : NULL, **place;
+        char *block = fits ? memory_new(size) : NULL, **place;
         if (!block || !(place = vec_push(&strings->blocks))) {
-            free(block);
+            memory_free(block);
             return NULL;
         }
         *place = block;
@@ -64,9 +65,9 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
 void perfdata_strings_fini(struct strings *strings)
 {
     for (size_t i = 0; i < strings->blocks.count; i++)
-        free(strings->blocks.items[i]);
+        memory_free(strings->blocks.items[i]);
     vec_free(&strings->blocks);
-    free(strings->table);
+    memory_free(strings->table);
 }
 
 void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,

@@ -50,6 +50,7 @@ enum spex_status query_new(const struct query_options *options, struct query **q
     if (!duckdb_load(options->library, error))
         return error->status;
     struct query *q = memory_get(1, sizeof *q);
+    q->account = memory_current();
     q->options = *options;
     q->options.threads = options->threads ? options->threads : 1;
     pthread_mutex_init(&q->lock, NULL);

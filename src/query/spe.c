@@ -74,6 +74,7 @@ struct scan {
 struct query_profile *spe_take_profile(struct query *q, const char *path, struct spex_error *error)
 {
     struct query_profile *p;
+    MEMORY_OF(q->account);
     pthread_mutex_lock(&q->lock);
     for (p = q->profiles; p; p = p->next)
         if (!p->busy && !strcmp(p->path, path))
@@ -360,6 +361,7 @@ static void sink(void *context, const struct spex_sample *samples, size_t count)
 static void *run_pass(void *context)
 {
     struct scan *s = context;
+    memory_enter(s->query->account);
     s->status = spex_analysis_run(s->profile->analysis, sink, s, &s->error);
     if (s->filling && s->filling->rows)
         pass_full(s);
@@ -402,6 +404,7 @@ static enum export_column nth_column(uint64_t n)
 
 char *spe_bind_path(struct query *q, struct duck_bind *info)
 {
+    MEMORY_OF(q->account);
     struct duck_value *value = duck.bind_get_parameter(info, 0);
     char *given = duck.get_varchar(value);
     char *path = memory_copy(given ? given : "");
@@ -493,6 +496,7 @@ static void init(struct duck_init *info)
         duck.init_set_error(info, error.text);
         return;
     }
+    MEMORY_OF(q->account);
     struct scan *s = memory_get(1, sizeof *s);
     s->query = q;
     s->profile = p;

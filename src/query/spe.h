@@ -21,6 +21,7 @@ struct query_profile {
 };
 
 struct query {
+    struct memory *account; /* the command's, in threads of DuckDB, too */
     struct query_options options;
     struct duck_database *database;
     struct duck_connection *connection;

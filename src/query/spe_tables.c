@@ -66,6 +66,7 @@ static void init(struct duck_init *info)
         duck.init_set_error(info, error.text);
         return;
     }
+    MEMORY_OF(w->query->account);
     struct rows *r = memory_get(1, sizeof *r);
     *r = (struct rows){.which = w, .profile = p, .tables = tables_new(p->analysis)};
     out_init(&r->text, -1);
@@ -100,6 +101,7 @@ static void put_cell(struct rows *r, const struct tables_column *c, const struct
 static void call(struct duck_call *info, struct duck_chunk *chunk)
 {
     struct rows *r = duck.function_get_init_data(info);
+    MEMORY_OF(r->which->query->account);
     const struct tables_column *columns = tables_info[r->which->table].columns;
     struct tables_cell cells[TABLES_COLUMNS];
     uint64_t rows = 0;

@@ -108,7 +108,7 @@ static void count(struct nodes *n, const struct spex_sample *samples, size_t cou
 void nodes_sink(void *context, const struct spex_sample *samples, size_t n)
 {
     struct nodes *nodes = context;
-    if (!memory_guarded(count(nodes, samples, n)))
+    if (!memory_guarded(memory_current(), count(nodes, samples, n)))
         analysis_no_memory(nodes->analysis);
 }
 

@@ -117,6 +117,41 @@ static enum spex_status run(struct spex_analysis *a, struct analysis_sink sink,
     return analysis_run(a, &sink, 1, error);
 }
 
+/* What an allocator has given out; each of its blocks says so before it begins. */
+struct given {
+    atomic_llong bytes, most;
+};
+struct block {
+    size_t size;
+    uint64_t mark;
+};
+static const uint64_t mark = 0x5bec5bec5bec5bec;
+
+static void *give(void *context, size_t size)
+{
+    struct given *g = context;
+    struct block *b = __real_malloc(sizeof *b + size);
+    const long long bytes = atomic_fetch_add(&g->bytes, (long long)size) + (long long)size;
+    for (long long most = g->most; bytes > most;)
+        if (atomic_compare_exchange_weak(&g->most, &most, bytes))
+            break;
+    *b = (struct block){size, mark};
+    return b + 1;
+}
+
+static void take_back(void *context, void *memory)
+{
+    struct given *g = context;
+    struct block *b = (struct block *)memory - 1;
+    assert_true(b->mark == mark);
+    b->mark = 0;
+    atomic_fetch_sub(&g->bytes, (long long)b->size);
+    free(b);
+}
+
+static const struct spex_allocator *allocator;
+static uint64_t max_memory;
+
 /* Everything that a program does with a profile. True if all of it worked. */
 static bool use(const char *path, enum how how)
 {
@@ -131,6 +166,8 @@ static bool use(const char *path, enum how how)
     struct spex_sharing *sharing = NULL;
     struct spex_error error = {0};
     options.raw = how == RAW;
+    options.allocator = allocator;
+    options.max_memory = max_memory;
     options.threads = how == APART ? 2 : 0;
     options.filter_count = how == RAW ? 0 : 2; /* nothing has a name there */
     if (spex_analysis_open(path, &options, &a, &error)) {
@@ -196,6 +233,66 @@ static void test_every_allocation_fails_once(void **state)
     rmdir(directory);
 }
 
+/* All memory comes from the handle's allocator and goes back to it, and ends at its limit. */
+static void test_limit_and_allocator(void **state)
+{
+    char directory[] = "/tmp/spex-memory-XXXXXX", path[2][64];
+    const char *program = getenv("SPEX_TEST_PROG");
+    struct given given = {0};
+    const struct spex_allocator own = {give, take_back, &given};
+    assert_non_null(mkdtemp(directory));
+    snprintf(path[0], sizeof path[0], "%s/perf.data", directory);
+    snprintf(path[1], sizeof path[1], "%s/raw", directory);
+    make(path[0], path[1], program ? program : "/nowhere");
+    allocator = &own;
+    for (enum how how = IN_TURN; how <= RAW; how++) {
+        const char *from = path[how == RAW];
+        given.most = 0;
+        max_memory = 0;
+        assert_true(use(from, how));
+        assert_int_equal(given.bytes, 0);
+        const long long need = given.most;
+        assert_true(need > 1 << 20);
+        max_memory = (uint64_t)need * 2; /* some of it is kept for what must go on */
+        assert_true(use(from, how));
+        for (unsigned part = 1; part <= 32; part++) {
+            max_memory = (uint64_t)need * part / 40;
+            given.most = 0;
+            assert_true(!use(from, how) || part > 4);
+            assert_true(given.most <= (long long)max_memory + 4096);
+            assert_int_equal(given.bytes, 0);
+        }
+    }
+    allocator = NULL;
+    max_memory = 0;
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(directory);
+}
+
+/* What the rest of the process has is not the library's. */
+static void test_host_with_a_large_heap(void **state)
+{
+    enum { LIMIT = 64 << 20, HEAP = 192 };
+    char directory[] = "/tmp/spex-memory-XXXXXX", path[2][64];
+    void *heap[HEAP];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path[0], sizeof path[0], "%s/perf.data", directory);
+    snprintf(path[1], sizeof path[1], "%s/raw", directory);
+    make(path[0], path[1], "/nowhere");
+    for (size_t i = 0; i < HEAP; i++)
+        assert_non_null(heap[i] = malloc(1 << 20));
+    max_memory = LIMIT;
+    assert_true(use(path[0], IN_TURN));
+    assert_true(use(path[0], APART));
+    max_memory = 0;
+    for (size_t i = 0; i < HEAP; i++)
+        free(heap[i]);
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(directory);
+}
+
 /* Four billion samples would take a day to make: the table has already seen most of them. */
 static void test_more_than_can_be_counted(void **state)
 {
@@ -228,4 +325,5 @@ static void test_more_than_can_be_counted(void **state)
     rmdir(directory);
 }
 
-TEST_MAIN(TEST(test_every_allocation_fails_once), TEST(test_more_than_can_be_counted))
+TEST_MAIN(TEST(test_every_allocation_fails_once), TEST(test_limit_and_allocator),
+          TEST(test_host_with_a_large_heap), TEST(test_more_than_can_be_counted))
