@@ -61,17 +61,15 @@ static void say(const struct record_options *o, const struct run *run,
         snprintf(name, sizeof name, "%.4000s.00001 to .%05u", o->output, result->parts);
     else
         snprintf(name, sizeof name, "%.4000s", o->output);
-    char samples[32], collided[32], lost[32];
+    char samples[32], collided[32], lost[32], model[RUN_FILE_TEXT];
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
-    cli_note("%s sample%s, %s lost, %s collided; %s%s model; wrote %s (%.1f %s)",
+    run_file_model(run->options.cpu, spex_uarch_mode(&run->options.model), model);
+    cli_note("%s sample%s, %s lost, %s collided; %s; wrote %s (%.1f %s)",
              text_count(samples, pmu[2]), pmu[2] == 1 ? "" : "s",
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
-             run->options.model.none ? "" : o->run.cpu,
-             run->options.model.none      ? "no"
-             : run->options.model.sampled ? ", sampled"
-                                          : ", full",
-             name, mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
+             model + strlen(RUN_FILE_MODEL), name, mega >= 0.1 ? mega : mega * 1000,
+             mega >= 0.1 ? "MB" : "kB");
 }
 
 /* When there are samples. */

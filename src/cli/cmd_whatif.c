@@ -328,6 +328,7 @@ static int run_all(const struct whatif_options *o, struct whatif_plan *plan, cha
 {
     unsigned jobs = cli_threads(o->jobs);
     struct run_options options = o->run;
+    options.exact = true;
     if (!o->findings && !plan->variants[plan->count - 1].ideal)
         return whatif_run(&options, plan, programs, count, jobs, place, runs);
     options.deterministic = true;

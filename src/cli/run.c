@@ -88,16 +88,15 @@ static int parse_event(const char *event, struct spex_engine_options *o)
 /*
  * Sampled detail, unless something else is asked for; the full model where every operation counts.
  */
-static int parse_model(const struct cli_list *words, bool deterministic,
-                       struct spex_engine_options *o)
+static int parse_model(const struct run_options *in, struct spex_engine_options *o)
 {
     struct spex_error error;
-    o->model.sampled = !deterministic && !o->truth;
-    o->deterministic = deterministic;
-    for (size_t i = 0; i < words->count; i++)
-        if (spex_uarch_config_set(&o->model, words->items[i], &error))
+    o->model.sampled = !in->exact && !o->truth;
+    o->deterministic = in->deterministic;
+    for (size_t i = 0; i < in->model.count; i++)
+        if (spex_uarch_config_set(&o->model, in->model.items[i], &error))
             return cli_usage("--model: %s", error.text);
-    if (deterministic && o->model.none)
+    if (o->deterministic && o->model.none)
         return cli_usage(
             "--deterministic and --ideal go by the model's time: leave --model none out");
     if (o->truth && o->model.sampled)
@@ -114,7 +113,7 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
         status = parse_event(in->event, o);
     if (status)
         return status;
-    status = parse_model(&in->model, in->deterministic, o);
+    status = parse_model(in, o);
     if (status)
         return status;
     for (size_t i = 0; i < in->environment.count; i++)

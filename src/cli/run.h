@@ -13,7 +13,7 @@ struct run_options {
     const char *event, *cpu, *sysroot, *qemu_cpu, *qemu, *aux;
     struct cli_list model, environment;
     uint64_t period, seed;
-    bool deterministic;
+    bool deterministic, exact; /* exact: every operation is accounted for */
     const struct spex_engine_ideal *ideal;
     size_t ideal_count;
 };
@@ -32,18 +32,17 @@ extern const char run_standard_cpu[];
     {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
      "size of the AUX area, after a comma as in perf; an interrupt comes for each half (,1M "      \
      "under QEMU; native: ,4M, before the comma the ring of other events, 512K)",                  \
-     NULL, NULL},                                                                                 \
+     NULL, NULL},                                                                                  \
     {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "CPU",                               \
      "CPU to model: a preset or a file of that form (spex help cpus), or a feature list (spex "    \
      "help features)",                                                                             \
      run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "how the core is modelled: sampled (default), full or none; or one of its numbers, or "  \
-     "a preset (spex help model)",                                                                                     \
+     "how the core is modelled: sampled (default), full or none; or one of its numbers, or "       \
+     "a preset (spex help model)",                                                                 \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
-     "the same bytes each time, with several threads, too: they take turns; the full model, or "   \
-     "sampled", NULL, NULL},                                                                                        \
+     "the same bytes each time, with several threads, too: clocks say modelled time", NULL, NULL}, \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \
     {"sysroot", 'L', CLI_STRING, offsetof(struct run_options, sysroot), "DIR",                     \
@@ -51,10 +50,10 @@ extern const char run_standard_cpu[];
     {"env", 0, CLI_LIST, offsetof(struct run_options, environment), "NAME=VALUE",                  \
      "environment variable for the program", NULL, NULL},                                          \
     {"qemu", 0, CLI_STRING, offsetof(struct run_options, qemu), "PROGRAM",                         \
-     "QEMU with plugin support (default: qemu-aarch64, or the one that --setup-qemu built)", NULL,     \
+     "QEMU with plugin support (default: qemu-aarch64, or the one that --setup-qemu built)", NULL, \
      NULL},                                                                                        \
     {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
-     "QEMU's own CPU model (default: the nearest to --cpu)",                  \
+     "QEMU's own CPU model (default: the nearest to --cpu)",                                       \
      NULL, NULL}
 /* clang-format on */
 

@@ -15,14 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MODEL_TEXT = 256 };
-
 /* ---- perf.data ---- */
 
-/* What made the records, for every reader: with what a reader knows it by. */
-static void describe_model(const struct spex_run_about *about, char *text, size_t size)
+void run_file_model(const char *cpu, const char *model, char text[RUN_FILE_TEXT])
 {
-    snprintf(text, size, RUN_FILE_MODEL "%s, %s, spex " SPEX_VERSION, about->cpu, about->model);
+    snprintf(text, RUN_FILE_TEXT, RUN_FILE_MODEL "%s, %s, spex " SPEX_VERSION, cpu, model);
 }
 
 static struct spex_perf_writer_options writer_options(const struct spex_run_about *about,
@@ -59,9 +56,9 @@ bool run_file_begin(const struct spex_engine *engine)
     struct spex_error error;
     struct spex_perf_writer *writer;
     struct spex_run_about about;
-    char model[MODEL_TEXT];
+    char model[RUN_FILE_TEXT];
     spex_engine_about(engine, &about);
-    describe_model(&about, model, sizeof model);
+    run_file_model(about.cpu, about.model, model);
     struct spex_perf_writer_options options = writer_options(&about, model);
     snprintf(path, sizeof path, "%s/data", spex_engine_directory(engine));
     if (!spex_perf_writer_open(path, &options, &writer, &error) &&
@@ -127,9 +124,9 @@ static bool write_data(const char *path, struct spex_run *run, struct run_file *
     struct spex_perf_writer *writer;
     struct spex_run_about about;
     struct spex_error error = {0};
-    char model[MODEL_TEXT];
+    char model[RUN_FILE_TEXT];
     spex_run_about(run, &about);
-    describe_model(&about, model, sizeof model);
+    run_file_model(about.cpu, about.model, model);
     struct spex_perf_writer_options options = writer_options(&about, model);
     if (spex_perf_writer_open(path, &options, &writer, &error)) {
         cli_error("%s", error.text);
@@ -251,9 +248,9 @@ int run_file_finish(const struct output *o, const struct parts_limit *limit, con
     char data[OUTPUT_PATH + 16], reserve[OUTPUT_PATH + 16];
     bool unwanted = false, ok;
     struct spex_run_about about;
-    char model[MODEL_TEXT];
+    char model[RUN_FILE_TEXT];
     spex_run_about(run, &about);
-    describe_model(&about, model, sizeof model);
+    run_file_model(about.cpu, about.model, model);
     *result = (struct run_file){.whole = true};
     snprintf(data, sizeof data, "%s/data", directory);
     snprintf(reserve, sizeof reserve, "%s/reserve", directory);

@@ -10,6 +10,8 @@
 /* In place of the CPU's description: what the records are made by, "neoverse-n1, full, spex 1.4".
  */
 #define RUN_FILE_MODEL "spex model: "
+enum { RUN_FILE_TEXT = 256 };
+void run_file_model(const char *cpu, const char *model, char text[RUN_FILE_TEXT]);
 
 /* Begins DIRECTORY/data, which the plugin appends to. False after a message. */
 bool run_file_begin(const struct spex_engine *engine);

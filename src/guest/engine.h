@@ -62,7 +62,7 @@ struct spex_engine_options {
     uint64_t max_size;              /* bytes of the file with records; 0: any */
     bool stacks;                    /* keep the call stack of each record */
     bool allocs;                    /* and the allocation that its data is in */
-    bool deterministic;             /* waits end in modelled time; the full model */
+    bool deterministic;             /* waits end in modelled time */
     const struct spex_engine_ideal *ideal; /* what is made ideal; the full model */
     size_t ideal_count;
 };

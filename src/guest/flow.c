@@ -297,6 +297,8 @@ uint64_t flow_clock(const struct vcpu *v)
 uint64_t flow_now(struct vcpu *v, bool in_block)
 {
     struct flow *f = v->flow;
+    if (v->hot->far)
+        return v->hot->far_clock >> SPEX_FAR_FRACTION;
     if (!several()) {
         flow_settle(v);
         return account_clock(f);

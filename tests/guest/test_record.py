@@ -34,7 +34,7 @@ for i in range(2):
 equal("the same program, seed and environment give the same bytes", len(digests), 1)
 equal("exit status of the guest", code, 3)
 check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; "
-                                r"neoverse-n1, \w+ model; wrote \S+ \([\d.]+ [kM]B\)$",
+                                r"neoverse-n1, full, spex [\d.]+; wrote \S+ \([\d.]+ [kM]B\)$",
                                 err, re.M), err)
 header = run("perf", "report", "-i", path, "--header-only", "-I")[1].decode()
 for line in ("# hostname : spex", "# os release : 0.0.0-qemu", "# sibling sockets : 0",
