@@ -35,12 +35,12 @@ check("they begin with the run, and with a date of ours",
       1704067260 * 10**9, says)
 exact = numbers(once("--model", "full"))
 work = exact["monotonic-work"]
-# far from samples time is estimated
-for model, said, most in (("full", exact, 0.02), ("sampled", says, 0.05)):
+# Far from samples time is estimated, and this work has seven.
+for model, said, most in (("full", exact, 0.02), ("sampled", says, 0.3)):
     check(f"work takes as long by each clock, and as the counter says, {model}",
           50000 < work < 10**6 and all(abs(said[f"{clock}-work"] / work - 1) < most
                                        for clock in ("wall", "monotonic", "process", "thread")) and
-          abs(said["counter-ns"] / work / 2 - 1) < 0.1, said)
+          abs(said["counter-ns"] / work / 2 - 1) < most + 0.08, said)
 for clock, least in (("wall", NAP), ("monotonic", NAP), ("process", 0), ("thread", 0)):
     for how in ("nap", "until"):
         check(f"sleep ({how}) by the {clock} clock", least <= says[f"{clock}-{how}"] < least + 5000,
