@@ -55,7 +55,7 @@ void cli_give_up_privileges(void);
 #define CLI_THREADS(type, member)                                                                  \
     {                                                                                              \
         "threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                     \
-            "how many threads; the output is the same (default: one per CPU)", NULL, NULL          \
+            "threads to use; the output does not depend on it (default: one per CPU)", NULL, NULL  \
     }
 unsigned cli_threads(uint64_t option);
 

@@ -411,9 +411,9 @@ const struct cli_command cli_annotate = {
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
     .details = "Without FUNCTION, the hottest lines of all functions, then the function with the "
-               "most time. 'wait' is how long an instruction waited for its operands, 'waits for' "
-               "the instruction that makes the one it waits for longest, by the replay (see 'spex "
-               "help time') or, without one, as its block shows it: that one is to blame. "
+               "most time. 'wait' is how long an instruction waited for its operands; 'waits for' "
+               "is the instruction that makes the last of them, the one to blame. The replay finds "
+               "it (docs/time.md) or, without a replay, the code of the block. "
                "Instructions come from the newest "
                "libLLVM that is installed, else from objdump. Sources are looked for below "
                "--source-dir and --symfs, where the debug information says, and in the current "

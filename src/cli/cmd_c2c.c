@@ -295,10 +295,11 @@ const struct cli_command cli_c2c = {
     .pages = true,
     .synopsis = "[FILE...]",
     .summary = "cache lines that threads fight over; false and true sharing",
-    .details = "Finds lines that several threads use and at least one writes. The score says how "
-               "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and "
-               "times, and from where loads were answered if the CPU tells. Different words: false "
-               "sharing, padding helps. The same word: true sharing.",
+    .details =
+        "Finds lines that several threads use and at least one writes. The score says how "
+        "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and times "
+        "and, if the CPU says it, from where loads got their data. Different words: false "
+        "sharing, padding helps. The same word: true sharing.",
     .options = c2c_options,
     .size = sizeof(struct c2c_options),
     .run = run_c2c,

@@ -575,7 +575,7 @@ static const struct cli_option diff_options[] = {
      "compare by: symbol, srcline, dso, comm, op, source, ...", "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct diff_options),
     {"fail-over", 0, CLI_STRING, offsetof(struct diff_options, fail_over), "PERCENT",
-     "exit status 1 if the second takes more time by more than this, and beyond noise", NULL, NULL},
+     "exit with status 1 if the second takes more than PERCENT longer, beyond noise", NULL, NULL},
 #define OPTIONS struct diff_options
 #include "filter_options.def"
     PROFILE_REPLAY(struct diff_options),
@@ -592,8 +592,8 @@ const struct cli_command cli_diff = {
     .details =
         "How much more or less time the second takes, with its 95% interval, then where: the "
         "time of each row as part of the whole time of the first, so that the changes add up. "
-        "'more' and 'less' mark changes whose interval does not hold zero; the intervals are "
-        "those of sampling: how much two runs of the same program differ is not in them. "
+        "'more' and 'less' mark changes whose interval excludes zero; intervals cover sampling, "
+        "not how much two runs of the same program differ. "
         "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
         "changed beyond the 95% intervals of both. Without timestamps shares of the samples "
         "are compared (Newcombe's intervals).",

@@ -87,9 +87,9 @@ static int run_open(void *options, int argc, char **argv)
 
 static const struct cli_option open_options[] = {
     {"terminal", 't', CLI_FLAG, offsetof(struct open_options, terminal), NULL,
-     "the report on the terminal, though there is a browser", NULL, NULL},
+     "show the report on the terminal, even if there is a browser", NULL, NULL},
     {"output", 'o', CLI_STRING, offsetof(struct open_options, page), "FILE",
-     "where the page is to stay (default: a temporary file)", NULL, NULL},
+     "keep the page as FILE (default: a temporary file)", NULL, NULL},
     {0},
 };
 
@@ -98,8 +98,8 @@ const struct cli_command cli_open = {
     .group = CLI_FIRST,
     .synopsis = "[FILE]",
     .summary = "look at a profile: the page in the browser, or the report",
-    .details = "Makes the page of spex html and opens it in $BROWSER, or in what the desktop takes "
-               "for it. Without a desktop, the report on the terminal.",
+    .details = "Makes the page of spex html and opens it in $BROWSER, or in the desktop's browser. "
+               "Without a desktop, the report on the terminal.",
     .options = open_options,
     .size = sizeof(struct open_options),
     .run = run_open,

@@ -178,10 +178,9 @@ const struct cli_command cli_record = {
         "load_filter, "
         "store_filter, branch_filter, event_filter=MASK, inv_event_filter=MASK, min_latency=N, "
         "discard and others; under QEMU pa_enable is refused, because there are no physical "
-        "addresses. There the same "
-        "program, seed and environment give the same bytes. Programs that it starts are "
-        "profiled, too; it may itself be a shell script or a program of this machine, such as "
-        "make, which then runs as it is.",
+        "addresses. Under QEMU the same program, seed and environment give the same bytes. "
+        "Programs that PROGRAM starts are profiled, too; PROGRAM may also be a shell script or a "
+        "program of this machine, such as make, which runs natively.",
     .options = record_options,
     .size = sizeof(struct record_options),
     .run = run_record,

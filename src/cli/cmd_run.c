@@ -96,15 +96,16 @@ static int run_run(void *options, int argc, char **argv)
 #define RECORD_AT(member) offsetof(struct run_command, record.member)
 static const struct cli_option run_command_options[] = {
     {"html", 0, CLI_FLAG, offsetof(struct run_command, html), NULL,
-     "a page, in the browser if there is one", NULL, NULL},
+     "write the page of spex html, and open it if there is a browser", NULL, NULL},
     {"mem", 0, CLI_FLAG, offsetof(struct run_command, mem), NULL,
-     "where data came from, instead of the report by function", NULL, NULL},
-    {"c2c", 0, CLI_FLAG, offsetof(struct run_command, c2c), NULL, "lines that threads share", NULL,
+     "show spex mem instead of spex report", NULL, NULL},
+    {"c2c", 0, CLI_FLAG, offsetof(struct run_command, c2c), NULL, "show spex c2c instead", NULL,
      NULL},
-    {"branch", 0, CLI_FLAG, offsetof(struct run_command, branch), NULL, "branches", NULL, NULL},
+    {"branch", 0, CLI_FLAG, offsetof(struct run_command, branch), NULL, "show spex branch instead",
+     NULL, NULL},
     RUN_OPTIONS,
     NATIVE_OPTIONS(struct run_command, record.native),
-    {"stacks", 'g', CLI_FLAG, RECORD_AT(stacks), NULL, "also keep the call stack of each record",
+    {"stacks", 'g', CLI_FLAG, RECORD_AT(stacks), NULL, "also record a call stack with each sample",
      NULL, NULL},
     {0},
 };

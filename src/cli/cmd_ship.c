@@ -360,9 +360,9 @@ static const struct cli_option ship_options[] = {
     {"once", 0, CLI_FLAG, offsetof(struct ship_options, once), NULL,
      "send what is there and exit, with status 1 if anything could not be sent", NULL, NULL},
     {"host", 0, CLI_STRING, offsetof(struct ship_options, host), "NAME",
-     "this machine's name, instead of the files'", NULL, NULL},
+     "machine name to send, instead of the one in the files", NULL, NULL},
     {"boot", 0, CLI_STRING, offsetof(struct ship_options, boot), "ID",
-     "its boot id (default: the kernel's)", NULL, NULL},
+     "boot id to send (default: the kernel's)", NULL, NULL},
     CLI_MEMORY(PROFILE_AT(struct ship_options, max_memory)),
     PROFILE_REPLAY(struct ship_options),
     PROFILE_SYMBOL_OPTIONS(struct ship_options),
@@ -378,7 +378,8 @@ const struct cli_command cli_ship = {
     .details =
         "Watches a directory that perf record --switch-output or spex record fills, and sends each "
         "file that is finished as spex export --to clickhouse does, oldest first, then removes it. "
-        "Nothing is sent twice, whatever is killed when. While the server is away files wait; one "
+        "Nothing is sent twice, even if spex or the server is killed in between. While the server "
+        "is away files wait; one "
         "that cannot be read is moved to DIR/aside with its reason, and the rest goes on. "
         "docs/fleet.md has a systemd unit and what the metrics mean.",
     .options = ship_options,

@@ -27,7 +27,7 @@ static const struct cli_option stat_options[] = {
     {"format", 0, CLI_CHOICE, offsetof(struct stat_options, format), "FORMAT", "text, json or csv",
      "text", stat_formats},
     {"field-separator", 'x', CLI_STRING, offsetof(struct stat_options, separator), "SEP",
-     "the fields of perf stat -x, with this between them", NULL, NULL},
+     "print the fields of perf stat -x, separated by SEP", NULL, NULL},
     {"input", 'i', CLI_LIST, offsetof(struct stat_options, profile.inputs), "FILE",
      "read FILE instead of running a program; counts are estimated from its samples", NULL, NULL},
     {"time", 0, CLI_STRING, offsetof(struct stat_options, profile.filter.time), "RANGE",

@@ -303,10 +303,11 @@ const struct cli_command cli_top = {
     .summary = "live view of what takes the time, once a second",
     .details =
         "Records as spex record does, with the same options, and shows a table of functions, "
-        "lines, data sources or pages with their time and latency. On a machine with SPE it is "
-        "about the last seconds, under QEMU about the run so far. Keys: f, l, s, p choose what a "
-        "row is; t, y, n sort by time, latency or samples; / keeps functions whose name has a "
-        "word; up and down (k, j) choose a row and enter shows its instructions; q ends. What the "
+        "lines, data sources or pages with their time and latency. On a machine with SPE it covers "
+        "the last seconds, under QEMU the run so far. Keys: f, l, s, p choose what a "
+        "row is; t, y, n sort by time, latency or samples; / shows only functions whose name "
+        "contains a word; up and down (k, j) choose a row and enter shows its instructions; q "
+        "ends. What the "
         "program prints is not shown. Where standard output is no terminal, the table is printed "
         "once, at the end.",
     .options = top_options,

@@ -458,17 +458,16 @@ const struct cli_command cli_verify = {
     .group = CLI_RECORDS,
     .synopsis = "[FILE|-]...",
     .summary = "check a stream against the manual for a feature set",
-    .details =
-        "Prints one line per violation: offset, record, rule, what was found, and what the "
-        "manual says. Only what no conforming implementation may write is a violation, and a "
-        "warning what one reading of the manual allows. Exit status 1 if there is any "
-        "violation.\n\n"
-        "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
-        "buffer; - is standard input. Without --features the core that a perf.data file "
-        "names is taken if there is a preset for it; else anything that some implementation "
-        "may write passes. 'spex help features' explains LIST.\n\n"
-        "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
-        "--ignore issue-missing and the like.",
+    .details = "Prints one line per violation: offset, record, rule, what was found, and what the "
+               "manual says. A violation is what no conforming implementation may write, a warning "
+               "what only one reading of the manual allows. Exit status 1 if there is any "
+               "violation.\n\n"
+               "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
+               "buffer; - is standard input. Without --features the core that a perf.data file "
+               "names is taken if there is a preset for it; else anything that some implementation "
+               "may write passes. 'spex help features' explains LIST.\n\n"
+               "An implementation may leave out a counter whose value is fixed (D17.6): say so "
+               "with --ignore, for example --ignore issue-missing.",
     .options =
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,

@@ -452,7 +452,7 @@ static const struct cli_option whatif_options[] = {
      "neoverse-n1", NULL},
     {"model", 0, CLI_LIST, RUN_AT(model), "KEY=VALUE:VALUE...",
      "values of the model to compare, each with the rest as in the first; other words of --model "
-     "are for all",
+     "apply to all",
      NULL, NULL},
     {"ideal", 0, CLI_LIST, offsetof(struct whatif_options, ideal), "KIND=PLACE,...",
      "make something ideal, and say what the run gains: loads=, branch=, divide=, time= of code "
@@ -476,7 +476,8 @@ static const struct cli_option whatif_options[] = {
     {"qemu", 0, CLI_STRING, RUN_AT(qemu), "PROGRAM",
      "QEMU to use, with plugins (default qemu-aarch64, or what record --setup-qemu has built)",
      NULL, NULL},
-    {"qemu-cpu", 0, CLI_STRING, RUN_AT(qemu_cpu), "NAME", "what QEMU executes", NULL, NULL},
+    {"qemu-cpu", 0, CLI_STRING, RUN_AT(qemu_cpu), "NAME",
+     "QEMU's own CPU model (default: the nearest to --cpu)", NULL, NULL},
     {"jobs", 'j', CLI_NUMBER, offsetof(struct whatif_options, jobs), "N",
      "parallel runs (default: one per CPU)", NULL, NULL},
     {"format", 0, CLI_CHOICE, PROFILE_AT(struct whatif_options, format), "FORMAT",
@@ -494,12 +495,12 @@ const struct cli_command cli_whatif = {
     .details =
         "Runs each program once for each variant, several at a time, and prints modelled time, "
         "misses and mispredicts, then the functions that gain or lose with the 95% intervals of "
-        "sampling. The first CPU with the first values is what the others are compared with: each "
-        "of them differs in one thing. Programs, or one program with several inputs, are separated "
+        "sampling. All are compared with the first CPU with the first values; each differs from it "
+        "in one thing. Programs, or one program with several inputs, are separated "
         "by ::. They get no standard input; their output is that of the first variant. Example: "
         "spex whatif --cpu neoverse-n1,neoverse-v2 --model page.size=4K:2M --model l2.size=1M:2M "
-        "-- ./prog. With --ideal the variants are the program itself with one thing that costs "
-        "nothing, and the change is what that can gain at most: spex whatif --ideal loads=walk "
+        "-- ./prog. With --ideal each variant is the program with one thing made free, and the "
+        "change is the most that mending it can gain: spex whatif --ideal loads=walk "
         "--ideal branch=parse.c:42 --ideal share=counters -- ./prog (docs/whatif.md).",
     .options = whatif_options,
     .size = sizeof(struct whatif_options),

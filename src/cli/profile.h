@@ -54,7 +54,7 @@ struct profile_options {
 /* Of commands that show time. */
 #define PROFILE_REPLAY(type)                                                                   \
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \
-     "tell whose time it is by latencies alone, not by replaying the program (docs/time.md)",  \
+     "share out time by latencies alone, without replaying the program (docs/time.md)",  \
      NULL, NULL}
 #define PROFILE_TEXT_OPTIONS(type)                                                             \
     {"source-dir", 0, CLI_LIST, PROFILE_AT(type, source_dirs), "DIR",                          \

@@ -30,8 +30,8 @@ extern const char run_standard_cpu[];
     {"count", 'c', CLI_NUMBER, offsetof(struct run_options, period), "PERIOD",                     \
      "sampling interval in operations, a multiple of 256", "4096", NULL},                          \
     {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
-     "size of the AUX area, after a comma as in perf; an interrupt comes for each half (,1M "      \
-     "under QEMU; native: ,4M, before the comma the ring of other events, 512K)",                  \
+     "size of the AUX buffer, after a comma as in perf; it interrupts whenever half of it is "      \
+     "full (default ,1M under QEMU; native 512K,4M: first the ring of other events)",               \
      NULL, NULL},                                                                                  \
     {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "CPU",                               \
      "CPU to model: a preset or a file of that form (spex help cpus), or a feature list (spex "    \
@@ -42,7 +42,8 @@ extern const char run_standard_cpu[];
      "a preset (spex help model)",                                                                 \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
-     "the same bytes each time, with several threads, too: clocks say modelled time", NULL, NULL}, \
+     "write the same bytes each time, even with several threads: clocks say modelled time", NULL,  \
+     NULL},                                                                                        \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \
     {"sysroot", 'L', CLI_STRING, offsetof(struct run_options, sysroot), "DIR",                     \
