@@ -45,7 +45,7 @@ uint32_t sharing_block(const struct spex_sharing *sharing, const struct spex_sha
 
 struct allocs_table; /* of all files of a profile */
 
-/* The block of a sample of the event, whose site is this call. */
+/* The number of the block that a sample of `event` names; its allocation site is this call. */
 uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *calls,
                        const struct spex_perf_event *event, uint32_t call);
 const struct allocs_block *allocs_block(const struct allocs_table *table, uint32_t n);

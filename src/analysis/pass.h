@@ -212,7 +212,7 @@ struct spex_analysis {
     bool user_only;          /* the kernel was not sampled */
     struct counters_end end; /* of its counter_most */
     struct replay *replay;   /* weights of its records; NULL: those of time.c */
-    bool replayed;           /* whether there are any is known */
+    bool replayed;           /* the replay was tried: `replay` is final */
     uint64_t look;           /* bytes of records that are read, of all spans a part; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;

@@ -288,7 +288,7 @@ static bool look(struct replayer *r)
     a->look = LOOK;
     const bool ok = !merge_file(a, &sink, 1, NULL, NULL);
     a->look = 0;
-    for (size_t i = 0; i < a->queue_count; i++) /* those that are merged have one of their own */
+    for (size_t i = 0; i < a->queue_count; i++) /* a merge makes readers of its own */
         a->queues[i].reader = NULL;
     a->only = only;
     a->filter_want = want;

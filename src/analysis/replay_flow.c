@@ -198,7 +198,7 @@ static void add_edge(struct flows *f, uint32_t from, uint32_t to, double samples
         (struct edge){from, to, samples, length, (samples + 0.5) / length, 0, 0};
 }
 
-/* Are the calls that are known all that there are, for all that samples say? */
+/* Checks whether the known calls explain the samples, or whether there must be others. */
 static void check_calls(struct replayer *r, struct flows *f)
 {
     static const double sigmas = 3;

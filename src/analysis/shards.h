@@ -25,8 +25,8 @@ struct shards {
 struct shards *shards_new(struct spex_analysis *analysis, const struct analysis_sink *sinks,
                           size_t count);
 /*
- * Adds up what the threads counted. False if it is not what one thread would count: then the sinks
- * have nothing of it.
+ * Adds up what the threads counted. False if one thread would have counted otherwise: the sinks
+ * then get none of it.
  */
 bool shards_add_up(struct shards *shards, struct spex_analysis *analysis);
 void shards_free(struct shards *shards);

@@ -25,9 +25,9 @@ struct batch_run {
 
 /*
  * All runs see the same environment, so that none takes another path: no input, and files for
- * output. Files are made in place, the profiles among them. what: how progress calls them. Those
- * that are done are left as they are. CLI_OK, or the exit code of a run that could not be made,
- * after its messages.
+ * output. All files, profiles too, are made in the directory `place`. what: the word for runs in
+ * the progress. Runs that are done already are left alone. CLI_OK, or the exit code of a run that
+ * failed to start, after its messages.
  */
 int batch_do(struct batch_run *runs, size_t count, unsigned at_a_time, const char *place,
              const char *what);

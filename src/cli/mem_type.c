@@ -69,7 +69,7 @@ struct hot {
     size_t count;
     double share;
     uint64_t bytes;
-    unsigned lines, least; /* cache lines that they lie on, and could lie on */
+    unsigned lines, least; /* cache lines that they are on, and the fewest possible */
 };
 
 struct weighed {

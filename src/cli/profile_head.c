@@ -193,7 +193,7 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
-/* Neoverse N1 before r4p1 has erratum 1694299; not the unit of spex, which is one by choice. */
+/* Neoverse N1 before r4p1 has erratum 1694299; the unit of spex has it only by choice. */
 static bool has_erratum(const struct profile *p, uint32_t midr)
 {
     uint32_t revision = (midr >> 20 & 15) << 4 | (midr & 15);

@@ -40,8 +40,9 @@ void whatif_plan_free(struct whatif_plan *plan);
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
                size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs);
 /*
- * The same where the others make something ideal: the first variant; then the others, for which
- * that is looked up in its profile. Of one program variants may be added in between.
+ * whatif_run in two steps, for --ideal. whatif_begin runs the first variant of each program;
+ * whatif_go_on looks up in its profile what the other variants make ideal, and runs them. With one
+ * program, variants may be added in between.
  */
 int whatif_begin(const struct run_options *options, const struct whatif_plan *plan,
                  char ***programs, size_t program_count, unsigned at_a_time, const char *place,

@@ -50,8 +50,8 @@ struct cube {
     size_t keys;                 /* of the total */
     bool percentiles, intervals; /* has "p"; its vectors have time_square and repeats */
     size_t rows;                 /* how many there are */
-    size_t kept;                 /* of these have cells of their own; */
-    struct vector *rest;         /* the others together by interval */
+    size_t kept;                 /* rows with cells of their own */
+    struct vector *rest;         /* sum of the other rows, by interval */
     struct vector *beyond;       /* what belongs to no row of the total; NULL: nothing */
     struct cell *cells;
     size_t count;
