@@ -97,6 +97,19 @@ with tempfile.TemporaryDirectory() as root:
     check("every header of the tree is installed", set(os.listdir(include + "/spex")) ==
           set(os.listdir(os.path.join(SOURCE, "include/spex"))))
 
+    spex, = glob.glob(root + "/**/bin/spex", recursive=True)
+    pages, = glob.glob(root + "/**/share/man", recursive=True)
+    commands = re.findall(r"^  (\w+) ", run(spex, "help")[1].decode().split("\nTopics:")[0], re.M)
+    if shutil.which("man") and not ASAN:
+        missing = [c for c in commands if run("man", "-M", pages, "-w", f"spex-{c}")[0]]
+        check("man -w finds the page of each command, and those of spex and the formats",
+              len(commands) > 20 and not missing and not run("man", "-M", pages, "-w", "spex")[0]
+              and not run("man", "-M", pages, "-w", "7", "spex-formats")[0], missing)
+        run("mandb", "-c", "-q", pages)
+        found = run("apropos", "-M", pages, "-l", "spex")[1].decode()
+        missing = [c for c in commands if f"spex-{c} (1)" not in found]
+        check("apropos finds them", not missing, (missing, found))
+
     exported = {}
     for name in ("libspex", "libspex-profile"):
         out = run("nm", "-D", "--defined-only", os.path.join(lib, name + ".so"))[1].decode()
