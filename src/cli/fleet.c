@@ -216,7 +216,7 @@ void fleet_tell(const struct export_fleet *fleet)
                  fleet->there ? ", " : "", fleet->there ? text_count(there, fleet->there) : "",
                  fleet->there ? " were there" : "");
     if (fleet->repaired)
-        cli_note("%s part%s that had been left half %s sent again",
+        cli_note("%s part%s that had been left half sent %s sent again",
                  text_count(rows, fleet->repaired), fleet->repaired == 1 ? "" : "s",
                  fleet->repaired == 1 ? "was" : "were");
 }

@@ -29,7 +29,7 @@ bool cli_locate(const char *name, char *path, size_t size)
         if (cli_beside(where, path, size))
             return true;
     }
-    cli_error("cannot find %s beside the program or in ../lib/spex of it; is spex installed whole "
+    cli_error("cannot find %s beside the program or in ../lib/spex of it; is all of spex installed "
               "(of Debian's packages, spex-qemu)?",
               name);
     return false;

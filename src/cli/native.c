@@ -34,7 +34,7 @@ int record_choose(const struct native_choice *c, struct native_machine *machine,
     native_machine_why(machine, why, sizeof why);
     cli_error("no SPE here: %s", why);
     if (asked)
-        cli_note("the model runs a program of its own, without -a, -C, -p, -t, --per-thread, "
+        cli_note("to record a program under the model, leave out -a, -C, -p, -t, --per-thread, "
                  "--snapshot and --keep-root: spex record -- PROGRAM");
     return CLI_DATA;
 }
@@ -290,7 +290,8 @@ static void notes(const struct native_options *n, const struct native_totals *t)
                  text_count(number, t->truncated), text_count((char[32]){0}, t->aux_buffers),
                  (unsigned long long)(t->aux_size >> 10));
     if (t->lost)
-        cli_note("%s events of the kernel found no room: names may be missing; use a larger -m "
+        cli_note("%s events of the kernel were lost, because the ring was full: names may be "
+                 "missing; use a larger -m "
                  "SIZE",
                  text_count(number, t->lost));
     if (t->full)

@@ -328,8 +328,8 @@ static void note_hosts(const struct run *run)
     if (i)
         cli_note("the program started programs of this machine, which were not profiled: %s", text);
     if (run->totals.untraced)
-        cli_note("what these start is not profiled, and cannot run if it is for AArch64: ptrace is "
-                 "not allowed here");
+        cli_note("programs that these start are not profiled, and AArch64 ones cannot run: ptrace "
+                 "is not allowed here");
 }
 
 /* A process met an instruction that QEMU's CPU does not have. */

@@ -212,10 +212,11 @@ static enum spex_status await_mutation(struct ledger *l, const char *table,
         if (status || !number_of(clickhouse_cell(&at, &end)))
             return status;
         if (!clickhouse_wait(l->server, &patience,
-                             "rows of a part that was left half are being removed"))
-            return error_set(error, SPEX_IO, 0,
-                             "removing the rows of a part that was left half takes too long: try "
-                             "again later");
+                             "rows of a part that was left half sent are being removed"))
+            return error_set(
+                error, SPEX_IO, 0,
+                "removing the rows of a part that was left half sent takes too long: try "
+                "again later");
     }
 }
 
