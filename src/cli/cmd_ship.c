@@ -243,8 +243,7 @@ static bool ship_file(struct ship *s, struct spool_file *file)
 /* One pass over the spool; true if nothing waits for the server. */
 static bool ship_round(struct ship *s)
 {
-    bool calm = true;
-    spool_scan(&s->spool);
+    bool calm = spool_scan(&s->spool);
     struct spool_dropped dropped = spool_bound(&s->spool, s->options->limit);
     s->dropped += dropped.files;
     s->dropped_bytes += dropped.bytes;
@@ -257,7 +256,7 @@ static bool ship_round(struct ship *s)
         if (!reached)
             break;
     }
-    spool_scan(&s->spool);
+    calm &= spool_scan(&s->spool);
     write_metrics(s);
     return calm;
 }

@@ -101,7 +101,8 @@ static int by_age(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Regular files of a directory, oldest first. The descriptor is closed. */
+/* Regular files of a directory, oldest first. The descriptor is closed. NULL with errno, or none.
+ */
 static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
 {
     struct spool_file *files = NULL;
@@ -111,11 +112,13 @@ static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     *count = 0;
     if (!directory) {
+        int why = errno;
         if (fd >= 0)
             close(fd);
+        errno = why;
         return NULL;
     }
-    while ((entry = readdir(directory))) {
+    while (errno = 0, (entry = readdir(directory))) {
         if (entry->d_name[0] == '.' || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
             !S_ISREG(st.st_mode))
             continue;
@@ -128,9 +131,11 @@ static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
                                                 .finished = is_finished(fd, entry->d_name, &st)};
         *bytes += (uint64_t)st.st_size;
     }
+    int why = errno;
     closedir(directory);
     if (*count)
         qsort(files, *count, sizeof *files, by_age);
+    errno = why;
     return files;
 }
 
@@ -139,12 +144,16 @@ static int open_below(const struct spool *s, const char *name)
     return openat(s->directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-void spool_scan(struct spool *s)
+bool spool_scan(struct spool *s)
 {
     struct spool_file *before = s->files;
     size_t count = s->count, aside_count;
     s->bytes = 0;
+    errno = 0;
     s->files = list(open_below(s, "."), &s->count, &s->bytes);
+    int why = errno;
+    if (why)
+        cli_error("%s cannot be read: %s", s->path, strerror(why));
     for (size_t i = 0; i < s->count; i++)
         for (size_t k = 0; k < count; k++)
             if (!strcmp(s->files[i].name, before[k].name) && s->files[i].inode == before[k].inode)
@@ -152,6 +161,7 @@ void spool_scan(struct spool *s)
     clear(before, count);
     struct spool_file *aside = list(open_below(s, ASIDE), &aside_count, &s->bytes);
     clear(aside, aside_count);
+    return !why;
 }
 
 /*

@@ -33,8 +33,9 @@ struct spool {
 int spool_open(struct spool *spool, const char *path);
 void spool_close(struct spool *spool);
 
-/* Reads the directory; tries of files that are still there stay. */
-void spool_scan(struct spool *spool);
+/* Reads the directory; tries of files that are still there stay. False with a message if it cannot.
+ */
+bool spool_scan(struct spool *spool);
 
 /* Removes what is oldest, first of what was set aside, until no more than limit bytes are left. */
 struct spool_dropped {

@@ -119,5 +119,45 @@ static void test_comes_back(void **state)
     spool_close(&s);
 }
 
+/* Others may write into the spool: links, FIFOs and directories are left where they are. */
+static void test_only_files(void **state)
+{
+    (void)state;
+    struct spool s = opened();
+    char outside[] = "/tmp/spex-spool-outside-XXXXXX";
+    int fd = mkstemp(outside);
+    assert_true(fd >= 0 && !close(fd));
+    assert_int_equal(symlink(outside, at("b")), 0);
+    assert_int_equal(symlink("a", at("c")), 0);
+    assert_int_equal(symlink("nowhere", at("d")), 0);
+    assert_int_equal(symlink(".", at("e")), 0);
+    assert_int_equal(mkfifo(at("f"), 0600), 0);
+    assert_int_equal(mkdir(at("g"), 0700), 0);
+    assert_true(spool_scan(&s));
+    assert_int_equal(s.count, 1);
+    assert_string_equal(s.files[0].name, "a");
+    struct spool_dropped dropped = spool_bound(&s, 0);
+    assert_int_equal(dropped.files, 1);
+    assert_int_equal(access(outside, F_OK), 0);
+    unlink(outside);
+    spool_close(&s);
+}
+
+/* One that cannot be read is not an empty one. */
+static void test_unreadable(void **state)
+{
+    (void)state;
+    struct spool s = opened();
+    int kept = s.directory;
+    s.directory = -1;
+    assert_false(spool_scan(&s));
+    assert_int_equal(s.count, 0);
+    s.directory = kept;
+    assert_true(spool_scan(&s));
+    assert_int_equal(s.count, 1);
+    spool_close(&s);
+}
+
 TEST_MAIN(TEST(test_removes), TEST(test_new_file_stays), TEST(test_link_is_not_followed),
-          TEST(test_sets_aside), TEST(test_comes_back))
+          TEST(test_sets_aside), TEST(test_comes_back), TEST(test_only_files),
+          TEST(test_unreadable))
