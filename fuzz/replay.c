@@ -1,7 +1,8 @@
 /*
  * Runs a fuzz target on files, as a test: each argument is a file or a directory of
  * files. Every input is also tried cut at some lengths, with some bytes changed, and
- * as a mutator changes it (its own, if it has one), always in the same way.
+ * as a mutator changes it (its own, if it has one), always in the same way. -N: this
+ * often by the mutator.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@ __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                                      unsigned seed);
 
 static uint64_t random_state;
+static size_t mutations = 64, mutated;
 
 static uint64_t next_random(void)
 {
@@ -57,7 +59,7 @@ static void try(const uint8_t *data, size_t size)
 
 static void variants(uint8_t *data, size_t size)
 {
-    enum { TRIES = 24, MUTATIONS = 64, ROOM = 1 << 16 };
+    enum { TRIES = 24, ROOM = 1 << 16 };
     random_state = 88172645463325252u;
     try(data, size);
     for (size_t i = 0; i < TRIES && size; i++) {
@@ -70,7 +72,7 @@ static void variants(uint8_t *data, size_t size)
         data[at] = old;
     }
     uint8_t *room = malloc(size + ROOM);
-    for (size_t i = 0, now = 0; room && i < MUTATIONS; i++) {
+    for (size_t i = 0, now = 0; room && i < mutations; i++) {
         if (i % 8 == 0) { /* a few on top of each other */
             memcpy(room, data, size);
             now = size;
@@ -79,6 +81,7 @@ static void variants(uint8_t *data, size_t size)
                   ? LLVMFuzzerCustomMutator(room, now, size + ROOM, (unsigned)next_random())
                   : LLVMFuzzerMutate(room, now, size + ROOM);
         try(room, now);
+        mutated++;
     }
     free(room);
 }
@@ -121,7 +124,11 @@ int main(int argc, char **argv)
 {
     size_t count = 0;
     for (int i = 1; i < argc; i++)
-        count += replay(argv[i]);
-    printf("%s 1 - %zu inputs and their variants\n1..1\n", count ? "ok" : "not ok", count);
+        if (argv[i][0] == '-')
+            mutations = strtoul(argv[i] + 1, NULL, 10);
+        else
+            count += replay(argv[i]);
+    printf("%s 1 - %zu inputs and their variants, %zu of them by mutations\n1..1\n",
+           count ? "ok" : "not ok", count, mutated);
     return !count;
 }
