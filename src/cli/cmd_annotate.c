@@ -240,14 +240,18 @@ static void put_callers(struct json *json, const struct spex_group *callers)
 }
 
 static void print_json(struct profile *p, const struct annotate *a, const struct whole *whole,
-                       const char *name, const struct table *table, const struct table *hot)
+                       const char *name, const struct table *table, const struct table *hot,
+                       size_t never)
 {
+    const struct profile_bias bias = profile_bias(p, never);
     const struct spex_row *own = spex_group_total(a->groups[GROUP]);
     struct json json = profile_json(p, "spex.annotate.1");
     JSON_MEMBER(&json, "symbol", string, name);
     JSON_MEMBER(&json, "dso", string, spex_module_path(a->symbol->module));
     JSON_MEMBER(&json, "samples", u64, own->stats.samples);
     JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(spex_row_time(own)));
+    JSON_MEMBER(&json, "never_sampled", u64, bias.never);
+    JSON_MEMBER(&json, "erratum", string, bias.erratum);
     advice_json(whole->advice, &json);
     if (a->groups[CALLERS])
         put_callers(&json, a->groups[CALLERS]);
@@ -283,7 +287,7 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
         spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
         100 * ratio_of(own, spex_group_total(whole->symbols)->stats.samples), disassembler);
     print_callers(p, a);
-    profile_bias(p, &p->out, never);
+    profile_bias_print(p, &p->out, never);
     table_print(table, &p->out, &how);
     if (a->symbol->end - a->symbol->start && !table_rows(table))
         out_text(&p->out,
@@ -322,7 +326,7 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
     if (wrong)
         status = profile_wrong_field(wrong);
     else if (format == TABLE_AS_JSON)
-        print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot);
+        print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot, never);
     else
         print_text(p, a, whole, name, table, format == TABLE_AS_TEXT ? hot : NULL,
                    spex_disassembler_name(d), never);

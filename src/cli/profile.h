@@ -131,10 +131,16 @@ void profile_comment(struct profile *profile, struct out *out, const char *forma
 /* Why numbers of operations are not estimated, if they are not. */
 void profile_no_estimate(struct profile *profile, struct out *out);
 /*
- * Says that single instructions are not to be trusted: never of them have no samples that should
- * have, or the CPU is known for it.
+ * Why single instructions are not to be trusted: so many of them have no samples that should have,
+ * or the CPU is known for it (its erratum; NULL: none).
  */
-void profile_bias(struct profile *profile, struct out *out, size_t never);
+struct profile_bias {
+    size_t never;
+    const char *erratum;
+};
+struct profile_bias profile_bias(const struct profile *profile, size_t never);
+/* Says so, if it is. */
+void profile_bias_print(struct profile *profile, struct out *out, size_t never);
 /* How much time there is and where it comes from, or why it is not known. */
 void profile_time(struct profile *profile, struct out *out, const struct spex_group *group);
 /* How whose time it is was told, and how far to trust it; profile_time says it too. */

@@ -200,20 +200,25 @@ static bool has_erratum(const struct profile *p, uint32_t midr)
     return (midr & 0xff00fff0) == 0x4100d0c0 && revision < 0x41 && !model_of(p);
 }
 
-void profile_bias(struct profile *p, struct out *out, size_t never)
+struct profile_bias profile_bias(const struct profile *p, size_t never)
 {
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
-    bool known = has_erratum(p, s->midr);
-    if (s->filters[0] || p->filter_count)
-        never = 0; /* others than asked for are missing */
-    if (never)
+    /* others than asked for are missing where there are filters */
+    return (struct profile_bias){s->filters[0] || p->filter_count ? 0 : never,
+                                 has_erratum(p, s->midr) ? "1694299" : NULL};
+}
+
+void profile_bias_print(struct profile *p, struct out *out, size_t never)
+{
+    const struct profile_bias b = profile_bias(p, never);
+    if (b.never)
         profile_comment(
             p, out,
             "sampling looks biased here: %zu instruction%s of hot blocks %s never sampled; "
             "trust functions and lines, not single instructions%s",
-            never, never == 1 ? "" : "s", never == 1 ? "was" : "were",
-            known ? " (erratum 1694299 of the Neoverse N1 before r4p1)" : "");
-    else if (known)
+            b.never, b.never == 1 ? "" : "s", b.never == 1 ? "was" : "were",
+            b.erratum ? " (erratum 1694299 of the Neoverse N1 before r4p1)" : "");
+    else if (b.erratum)
         profile_comment(p, out,
                         "Neoverse N1 before r4p1 (erratum 1694299): shares of neighbouring "
                         "instructions are biased; trust functions and lines");

@@ -1,5 +1,7 @@
 """Programs use what a core has: each preset runs instructions of all its features, and what it
 has not is explained."""
+import json
+
 from guest import *
 
 need_engine("presets")
@@ -63,4 +65,6 @@ for cpu, biased in (("neoverse-n1-r3", True), ("neoverse-n1", False)):
     code, out, err, path = record("--cpu", cpu, "-c", "1024", loop)
     code, out, err = spex("annotate", "-i", path, "main")
     equal(f"{cpu}: sampling looks biased", b"sampling looks biased here" in out, biased)
+    d = json.loads(spex("annotate", "--format", "json", "-i", path, "main")[1])
+    equal(f"{cpu}: JSON says so", (d["never_sampled"] > 0, d["erratum"]), (biased, None))
 done()
