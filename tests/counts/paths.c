@@ -129,7 +129,9 @@ __attribute__((noinline)) uint64_t path_run(const char *path, const struct strea
     if (!strncmp(path, "decode", 6))
         return decode(s);
     if (!strcmp(path, "model-full")) /* blocks */
-        return run_model(s->records);
+        return run_model(s->records, false);
+    if (!strcmp(path, "model-sampled"))
+        return run_model(s->records, true);
     return sample(s->records);
 }
 
@@ -172,7 +174,7 @@ int main(int argc, char **argv)
         make(&s, "max", SPEX_LAYOUT_HISI, 0, 0, records);
     else if (!strcmp(path, "spu-sample"))
         prepare_unit();
-    else if (!strcmp(path, "model-full"))
+    else if (!strncmp(path, "model-", 6))
         prepare_model();
     else
         return 2;

@@ -22,7 +22,7 @@ MAKE = os.path.join(BUILD, "tests/analysis/make_profile")
 PROG = os.path.join(BUILD, "tests/analysis/prog")
 RECORDS = 4000
 PATHS = ["decode-n1-loads", "decode-n1-mixed", "decode-two-orders", "decode-hisi",
-         "decode-variable", "spu-sample", "model-full"]
+         "decode-variable", "spu-sample", "model-full", "model-sampled"]
 # FILE.spe has generated records, no two alike; FILE.data a small program, as profiles are, long
 # enough for every row of every table to be there in the shorter one.
 COMMANDS = [
