@@ -42,6 +42,7 @@ class Guest:
         shutil.copy(os.path.join(HERE, "native-run"), os.path.join(self.share, "run"))
         for tool in ("workload", "helper"):
             shutil.copy(os.path.join(WORK, tool), self.share)
+        shutil.copy(os.path.join(BUILD, "spex-micro"), self.share)
         shutil.copy(program, os.path.join(self.share, "spex"))
         with open(os.path.join(self.share, "tests"), "w") as f:
             f.write(" ".join(tests))
@@ -256,6 +257,14 @@ def test_control(g):
     n = g.decodes("control.data")
     check(f"{g.name}: --control: samples of one run of two", 3000 < n < 6000, n)
     equal(f"{g.name}: --control answers", g.read("acks").split(), ["ack"] * 3)
+
+
+def test_calibrate(g):
+    said = g.read("calibrate.err")
+    check(f"{g.name}: calibrate ends here, and says that an emulator's clock is none",
+          g.status("calibrate") == 1 and "the clock here cannot be used" in said and
+          "spex calibrate --cpu" in said and not os.path.exists(g.path("calibrate.data")),
+          f"{g.status('calibrate')} {said}")
 
 
 def test_processes(g):
