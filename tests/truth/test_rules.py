@@ -85,9 +85,9 @@ def middle(numbers):
 for cpu in ("neoverse-n1", "neoverse-v2", "neoverse-n2", "kunpeng-920")[:None if ALL else 1]:
     pairs = judge(cpu, "full")
     off, without = ([p[k][0] for p in pairs] for k in (0, 1))
-    print(f"# {cpu}: replayed {max(off):.1f} points apart at worst, {middle(off):.1f} in the median, "
-          f"another function first in {others(pairs, 0)}; by latencies alone {max(without):.1f}, "
-          f"{middle(without):.1f}, {others(pairs, 1)}")
+    print(f"# {cpu}: replayed {max(off):.1f} points apart at worst, {middle(off):.1f} in the "
+          f"median, another function first in {others(pairs, 0)}; by latencies alone "
+          f"{max(without):.1f}, {middle(without):.1f}, {others(pairs, 1)}")
     check(f"{cpu}: less than 10 points apart", max(off) < 10, pairs)
     check(f"{cpu}: less than 2 in the median", middle(off) < 2, pairs)
     check(f"{cpu}: and another function first in hardly any",
