@@ -432,11 +432,10 @@ static char *demangle(const char *name)
 
 char *spex_demangle(const char *name)
 {
-    size_t n = strlen(name);
-    const char *tail = n < 4 ? "" : name + n - 4;
-    if (strcmp(tail, "@plt") && strcmp(tail, "@got"))
+    const char *tail = strrchr(name, '@');
+    if (!tail || (strcmp(tail, "@plt") && strcmp(tail, "@got") && strcmp(tail, "@ifunc")))
         return demangle(name);
-    char *base = strndup(name, n - 4), *text = NULL;
+    char *base = strndup(name, (size_t)(tail - name)), *text = NULL;
     char *plain = base ? demangle(base) : NULL;
     if (plain && asprintf(&text, "%s%s", plain, tail) < 0)
         text = NULL;

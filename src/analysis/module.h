@@ -269,6 +269,8 @@ void go_free(struct spex_module *module);
 void got_symbols(struct spex_module *module, struct module_table *table);
 /* Functions by the search table of .eh_frame_hdr, without names; their number. */
 size_t unwind_symbols(Elf *elf, struct module_table *table);
+/* Of indirect functions: those that they choose from, where they have no name (ifunc.c). */
+void ifunc_symbols(struct spex_module *module, Elf *elf, struct module_table *table);
 /* Room for size bytes that the module frees. */
 char *module_text(struct spex_module *module, size_t size);
 

@@ -98,6 +98,29 @@ for what, flags in [("PIE", []), ("static", ["-static"]), ("LTO", ["-flto"]),
         continue
     compare(what, path, path)
 
+# ---- what an indirect function chooses from has its name, in a stripped file ----
+with open(os.path.join(D, "chooses.c"), "w") as f:
+    f.write("""
+static __attribute__((noipa)) int plain(int x) { return x * 3; }
+static __attribute__((noipa)) int quick(int x) { return x * 5; }
+static __attribute__((noipa)) int other(int x) { return x * 7; }
+static int (*choose(unsigned long caps))(int) { return caps & 1 ? quick : plain; }
+int work(int) __attribute__((ifunc("choose")));
+int exported(int x) { return other(x) + work(x); }
+""")
+library, stripped = os.path.join(D, "chooses.so"), os.path.join(D, "stripped.so")
+code, _, err = run(f"{CROSS}gcc", "-O2", "-shared", "-fPIC", "-o", library,
+                   os.path.join(D, "chooses.c"))
+check("a library with an indirect function builds", code == 0, err)
+run(f"{CROSS}strip", "-o", stripped, library)
+at = {l.split()[2]: int(l.split()[0], 16) for l in out(f"{CROSS}nm", library).splitlines()
+      if l[:1] != " "}
+got = {name: out(LOOKUP, stripped, stdin=f"{at[name]:#x}\n").split("\t")[0].strip()
+       for name in ("plain", "quick", "other", "exported")}
+equal("a stripped library: what the resolver chooses from, by the name of the indirect function",
+      (got["plain"], got["quick"], got["exported"]), ("work@ifunc", "work@ifunc", "exported"))
+check("and no other function", "work" not in got["other"] and "other" not in got["other"], got)
+
 ARM64 = os.path.join(BUILD, "arm64-symbols")
 code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "libc6", "libc6-dbg",
                    timeout=300)
