@@ -248,6 +248,19 @@ struct memory *analysis_account(const struct spex_analysis *a)
     return a->account;
 }
 
+const char *analysis_comm(const struct spex_analysis *a, int32_t pid)
+{
+    const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
+    const struct thread *best = NULL;
+    for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
+        const struct thread *t = threads->slots[i].value;
+        if (t && t->samples && t->latest.pid == pid && t->latest.comm &&
+            (!best || t->tid == pid || (best->tid != pid && t->tid < best->tid)))
+            best = t;
+    }
+    return best ? best->latest.comm : "?";
+}
+
 size_t analysis_threads(const struct spex_analysis *a)
 {
     const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;

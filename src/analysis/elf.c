@@ -110,6 +110,9 @@ static void load_segments(struct spex_module *module)
     }
 }
 
+/* It asks the servers of Debian, Ubuntu, Fedora and others. */
+#define DEBUGINFOD "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org"
+
 /* What to say about a file without symbols, if something can be done about it. */
 static void say_stripped(struct spex_module *module, bool named, bool starts)
 {
@@ -119,8 +122,9 @@ static void say_stripped(struct spex_module *module, bool named, bool starts)
                         : starts ? "functions are shown as offsets"
                                  : "addresses are shown as offsets";
     if (module_debug_place(module, place))
-        module_problem(module, "%s: stripped; %s; its debug file is looked for as %s", module->name,
-                       shown, place);
+        module_problem(module, "%s: stripped; %s; its debug file is looked for as %s%s",
+                       module->name, shown, place,
+                       getenv("DEBUGINFOD_URLS") ? "" : "; or " DEBUGINFOD " asks for it");
     else
         module_problem(module,
                        "%s: stripped, and without a build id by which debug symbols could be "
@@ -151,6 +155,7 @@ bool module_load_elf(struct spex_module *module)
     got_symbols(module, &table);
     if (stripped && module->image.elf) {
         table.gaps = unwind_symbols(module->image.elf, &table) || module->go;
+        ifunc_symbols(module, module->image.elf, &table);
         say_stripped(module, named, table.gaps);
     }
     table_finish(module, &table);

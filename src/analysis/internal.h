@@ -174,6 +174,8 @@ const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uin
                                              int32_t pid, uint64_t time, uint64_t ip);
 
 struct memory *analysis_account(const struct spex_analysis *analysis);
+/* The name of a process, "?" if none of its threads had samples. */
+const char *analysis_comm(const struct spex_analysis *analysis, int32_t pid);
 /* Threads with samples that were kept. */
 size_t analysis_threads(const struct spex_analysis *analysis);
 /* How far the time of rows that take turns is off, relative to it: a standard deviation. */

@@ -25,6 +25,14 @@ static const struct spex_module *module_of(const uint64_t *key)
     return (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)KEY_NO_SYMBOL);
 }
 
+/* Code that was made at run time and has no names, by the process that made it. */
+static size_t anonymous_text(const struct spex_group *g, const struct spex_module *module,
+                             char *text, size_t capacity)
+{
+    return (size_t)snprintf(text, capacity, "[anonymous code of %s]",
+                            analysis_comm(g->analysis, module->pid));
+}
+
 static size_t symbol_text(const struct spex_symbol *symbol, char *text, size_t capacity)
 {
     if (!symbol->name)
@@ -90,6 +98,9 @@ static size_t named_text(const struct spex_group *g, enum spex_key kind, const u
     if (!(key[0] & KEY_NO_SYMBOL))
         return symbol_text((const struct spex_symbol *)(uintptr_t)key[0], text, capacity);
     const struct spex_module *module = module_of(key);
+    if (kind != SPEX_KEY_DATA_SYMBOL && kind != SPEX_KEY_ALLOC && module &&
+        module->kind == MODULE_JIT && !key[1])
+        return anonymous_text(g, module, text, capacity);
     if (kind != SPEX_KEY_DATA_SYMBOL && kind != SPEX_KEY_ALLOC)
         return place_text(module, key[1], text, capacity);
     return (size_t)snprintf(text, capacity, "%s",

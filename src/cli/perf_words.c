@@ -22,7 +22,8 @@ static const struct perf_word words[] = {
     {"report annotate script c2c", "-k", "vmlinux", NULL},
 
     /* what spex does anyway */
-    {READ, "--stdio --stdio2 --force -v --verbose --demangle", "", NULL},
+    {READ, "--stdio --stdio2 --force --demangle", "", NULL},
+    {"dump verify", "-v --verbose", "", NULL},
     {FILTER, "-f", "", NULL},
     {RUN, "-v --verbose", "", NULL},
     {"report annotate", "-n --show-nr-samples", "", NULL},

@@ -1,6 +1,8 @@
 /* The profile of a command that reads: opening it, reading it, and the notes on it at the end. */
 #include "profile.h"
 
+#include "analysis/internal.h"
+#include "analysis/module.h"
 #include "base/memory.h"
 #include "cli/output.h"
 #include "cli/perf_words.h"
@@ -247,6 +249,7 @@ int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t
 struct nameless {
     uint64_t samples;
     const char *path, *problem;
+    char *own; /* problem, if it is to be freed */
 };
 
 static int by_samples(const void *a, const void *b)
@@ -255,6 +258,39 @@ static int by_samples(const void *a, const void *b)
     if (x->samples != y->samples)
         return x->samples > y->samples ? -1 : 1;
     return strcmp(x->path, y->path);
+}
+
+enum { NOTES_MOST = 3 }; /* lines about names, without -v */
+
+/* What makes a runtime name its code; by the name of the process. */
+static const char *how_to_name(const char *comm)
+{
+    static const struct {
+        const char *comm, *how;
+    } list[] = {
+        {"java", "-XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, or -agentpath: with "
+                 "perf's libperf-jvmti.so, make Java write it"},
+        {"node", "node --perf-basic-prof writes it"},
+        {"python", "PYTHONPERFSUPPORT=1 makes Python 3.12 write it"},
+        {"dotnet", "DOTNET_PerfMapEnabled=1 makes .NET write it"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strncmp(comm, list[i].comm, strlen(list[i].comm)))
+            return list[i].how;
+    return "many runtimes can write one (Java, node, Python, .NET)";
+}
+
+/* "" if it has names. */
+static void anonymous_problem(struct profile *p, struct spex_module *m, char text[400])
+{
+    text[0] = '\0';
+    if (m->kind != MODULE_JIT || spex_module_problem(m) || m->count)
+        return;
+    const char *comm = analysis_comm(p->analysis, m->pid);
+    snprintf(text, 400,
+             "[anonymous code of %s]: made at run time, and /tmp/perf-%d.map does not "
+             "name it: %s",
+             comm, m->pid, how_to_name(comm));
 }
 
 /* Modules without symbols, once each, most samples first; only those that matter. */
@@ -272,22 +308,34 @@ static void report_modules(struct profile *p)
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
         uint64_t samples = spex_module_unnamed(m, filtered);
         const char *problem = samples ? spex_module_problem(m) : NULL;
+        char *anonymous = NULL, text[400];
+        if (samples)
+            anonymous_problem(p, m, text);
+        if (samples && *text)
+            problem = anonymous = memory_copy(text);
         if (!problem)
             continue;
         if (samples * 200 < all) {
             quiet++;
+            free(anonymous);
             continue;
         }
         list = memory_grow(list, count, &capacity, sizeof *list);
-        list[count++] = (struct nameless){samples, spex_module_path(m), problem};
+        list[count++] = (struct nameless){samples, spex_module_path(m), problem, anonymous};
     }
     if (count)
         qsort(list, count, sizeof *list, by_samples);
-    for (size_t i = 0; i < count; i++)
+    const size_t most = p->options->verbose ? count : NOTES_MOST - 1;
+    for (size_t i = 0; i < count && i < most; i++)
         cli_note("%.1f%% of samples: %s", 100.0 * (double)list[i].samples / (double)all,
                  list[i].problem);
+    for (size_t i = 0; i < count; i++)
+        free(list[i].own);
     free(list);
-    if (quiet)
+    if (count > most)
+        cli_note("%zu more file%s without full symbols (-v)", count - most + quiet,
+                 count - most + quiet == 1 ? "" : "s");
+    else if (quiet)
         cli_note("%zu more file%s without full symbols, each below 0.5%% of samples", quiet,
                  quiet == 1 ? "" : "s");
 }

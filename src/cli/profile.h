@@ -20,7 +20,7 @@ struct profile_options {
 #include "analysis/filters.def"
     } filter;
     struct cli_list source_dirs;
-    bool raw, no_demangle, no_replay, no_source;
+    bool raw, no_demangle, verbose, no_replay, no_source;
     uint64_t midr, max_memory, threads;
     int format;
     const char *percent_limit, *sort;
@@ -50,7 +50,9 @@ struct profile_options {
     {"kallsyms", 0, CLI_STRING, PROFILE_AT(type, kallsyms), "FILE",                            \
      "copy of /proc/kallsyms from the profiled machine", NULL, NULL},                   \
     {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
-     "do not demangle C++ and Rust names", NULL, NULL}
+     "do not demangle C++ and Rust names", NULL, NULL},                                        \
+    {"verbose", 'v', CLI_FLAG, PROFILE_AT(type, verbose), NULL,                                \
+     "all notes about names that are missing, not the first of them", NULL, NULL}
 /* Of commands that show time. */
 #define PROFILE_REPLAY(type)                                                                   \
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \

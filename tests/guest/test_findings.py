@@ -100,6 +100,31 @@ check("rows of 48 bytes: their size by their type, not by what lies beside one a
       "pad each 48-byte object to whole cache lines" in out and "8-byte object" not in
       out.replace("48-byte object", ""), out)
 
+# ---- notes come after the answer, three lines of them ----
+libraries, source = [], os.path.join(WORK, "notes.c")
+for n in range(4):
+    with open(os.path.join(WORK, f"part{n}.c"), "w") as f:
+        f.write(f"static __attribute__((noipa)) long spin(long n) {{ while (n--) __asm__(\"\"); "
+                f"return n; }}\nlong part{n}(long n) {{ return spin(n); }}\n")
+    libraries.append(os.path.join(WORK, f"libpart{n}.so"))
+    run(CC, "-O1", "-s", "-shared", "-fPIC", "-o", libraries[-1], os.path.join(WORK, f"part{n}.c"))
+with open(source, "w") as f:
+    f.write("long part0(long), part1(long), part2(long), part3(long);\nint main(void) { return "
+            "(int)(part0(200000) + part1(300000) + part2(400000) + part3(500000)) == 9; }\n")
+noted = os.path.join(WORK, "noted")
+code, _, err = run(CC, "-O1", "-g", "-o", noted, source, *libraries, "-Wl,-rpath," + WORK)
+check("a program with four libraries builds", code == 0, err)
+path = os.path.join(WORK, "noted.data")
+code, _, err = spex("record", "--model", "none", "-c", "512", "-o", path, "--", noted)
+check("and is recorded", code == 0, err)
+for args, most in (([], 3), (["-v"], 9)):
+    code, out, err = spex("report", *args, "-i", path)
+    notes = err.splitlines()
+    check(f"{args or 'without -v'}: notes about names", code == 0 and 2 < len(notes) <= most and
+          (len([l for l in notes if "libpart" in l]) == 4) == bool(args) and
+          ("more files without full symbols (-v)" in err) != bool(args), err)
+check("a note says who has the names", "export DEBUGINFOD_URLS=https://" in err, err)
+
 # ---- chains, divisions, data ----
 first("long lists of a table", [MISLED, "chains"], "dependent-loads", None, "find",
       "more heads for a table of lists")

@@ -34,6 +34,18 @@ for how in ("map", "dump", "late"):
     check(f"{how}: perf reads the file", code == 0 and (b"[jit] jit_first" in out or how == "late"),
           err[:300])
 
+# ---- code that nobody names is one row, which --sort pc opens; and what would name it ----
+code, out, err, path = record("--model", "none", "-e", "arm_spe//", "-c", "4096", "--", program,
+                              "none", name="none.data")
+got, err = shares(path)
+check("code without names is one row", code == 0 and
+      abs(got.get("[anonymous code of jit]", 0) - 3e6 * 12 / 4097) < 0.02 * 3e6 * 12 / 4097 + 3 and
+      not [n for n in got if n.startswith("0x")], got)
+check("and a note says what is missing", "made at run time" in err and "perf-" in err, err)
+code, out, err = spex("report", "-i", path, "--format", "csv", "--sort", "pc")
+check("--sort pc has its instructions", out.decode().count("\n0x") + out.decode().count(",0x") >= 8,
+      out)
+
 # ---- a profile of hardware, with clock monotonic, beside its jitdump file; BPF
 # programs of the kernel ----
 
