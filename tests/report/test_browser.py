@@ -3,7 +3,7 @@ The page in a browser: every panel of every kind of profile is drawn, without er
 overflow; what a person does with mouse and keyboard does what it should; a range of time equals the
 command that the page names for it.
 """
-import base64, lzma, subprocess, zlib
+import base64, lzma, subprocess, tarfile, zlib
 from page import *
 import browser
 from browser import Browser
@@ -62,6 +62,14 @@ def guest():
     return path
 
 
+def capture(*which):
+    """What perf took in a guest of a program that is at hand (docs/tutorial-hardware.md)."""
+    with tarfile.open(f"{SOURCE}/examples/capture.tar.xz") as tar:
+        tar.extractall(f"{DIR}/capture")
+    return page([f"capture/{w}/perf.data" for w in which], name=f"{'-'.join(which)}.html",
+                symbols=False)
+
+
 PAGES = {
     "mixed": lambda: page(profile("mixed")),
     "false sharing": lambda: page(profile("false")),
@@ -75,6 +83,8 @@ PAGES = {
     "two profiles": lambda: page((profile("mixed"), profile("false")), name="two.html"),
     "hostile names": hostile_profile,
     "a guest": guest,
+    "a capture": lambda: capture("before"),
+    "a capture and one after the fix": lambda: capture("before", "after"),
     "call stacks": lambda: page(record_paths(), symbols=False),
 }
 
@@ -428,7 +438,9 @@ def far(want, got):
 
 
 for name, width, dark in (("mixed.data", 1400, False), ("mixed.data", 1400, True),
-                          ("false.data", 700, False), ("paths.data", 1400, False)):
+                          ("false.data", 700, False), ("paths.data", 1400, False),
+                          ("guest.data", 1280, False), ("before", 1280, False),
+                          ("before-after", 1280, True)):
     b.open(f"{DIR}/{name}.html", width, 900, dark)
     key = f"{name} {width} {'dark' if dark else 'light'}"
     seen[key] = {l: t for l, t in b.run(SMALL).items() if name != "paths.data" or
