@@ -104,9 +104,9 @@ def program(version, name, pie=False):
     return f"{D}/{name}", start
 
 
-def lookup(path, addresses, timeout=20):
+def lookup(path, addresses):
     code, out, err = run(LOOKUP, path, stdin="".join(f"{a:x}\n" for a in addresses).encode(),
-                         env=ENV, timeout=timeout)
+                         env=ENV)
     return code, [l.split("\t")[:2] for l in out.decode(errors="replace").splitlines()], err
 
 

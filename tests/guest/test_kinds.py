@@ -39,7 +39,7 @@ finally:
 # A thread that the host refuses: the others do not wait for its turn.
 shim = os.path.join(BUILD, "tests/guest/libno-memory.so")
 codes = [spex("record", "-q", "--model", "full", "-o", os.path.join(WORK, "kinds.data"), "--",
-              program, "mutex", env={"LD_PRELOAD": shim, "NO_THREAD": str(n)}, timeout=60)[0]
+              program, "mutex", env={"LD_PRELOAD": shim, "NO_THREAD": str(n)})[0]
          for n in (3, 5)]
 check("a thread that cannot be made is the program's to deal with", codes == [3, 3], codes)
 done()

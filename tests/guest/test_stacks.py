@@ -1,5 +1,6 @@
 """Call stacks of record --stacks, as perf shows them, against paths that
 the program itself logs."""
+import glob
 import json
 import signal
 import subprocess
@@ -238,14 +239,15 @@ check("their ends are there: as many as a record can hold, down to _start", len(
 
 # what is lost when the guest is killed: one stack in flight
 victim = os.path.join(WORK, "victim")
-process = subprocess.Popen([SPEX, "record", "-g", "-c", "4096", "-o", victim, "--", program, "2",
-                            "100000", library],
+process = subprocess.Popen([SPEX, "record", "-g", "-m", ",8K", "-c", "4096", "-o", victim, "--",
+                            program, "2", "100000", library],
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-time.sleep(1)
+while not any(os.path.getsize(f) > 100000 for f in glob.glob(victim + ".run-*/data")):
+    time.sleep(0.05)  # the guest runs
 guests = run("pgrep", "-P", process.pid)[1].decode().split()
 for pid in guests:
     os.kill(int(pid), signal.SIGKILL)
-process.communicate(timeout=60)
+process.communicate()
 kept = records(victim)
 found = perf_stacks(victim)
 missing = [r for r in kept if not found.get(r[:2])]
