@@ -155,11 +155,11 @@ struct spex_sample {
     const char *comm;                 /* interned: equal names are equal pointers */
     int32_t pid, tid, cpu;            /* -1 unknown */
     uint32_t queue;                   /* index of its queue: spex_perfdata_queue */
-    uint32_t maps[2]; /* private: which mappings are in force, of the process and of the kernel */
-    uint8_t op;       /* enum spex_sample_op */
-    uint8_t source;   /* enum spex_source */
-    uint8_t el;       /* of pc */
-    uint8_t flags;    /* enum spex_sample_flag */
+    uint32_t maps[2];                 /* private; spex_sample_alike knows what is to be known */
+    uint8_t op;                       /* enum spex_sample_op */
+    uint8_t source;                   /* enum spex_source */
+    uint8_t el;                       /* of pc */
+    uint8_t flags;                    /* enum spex_sample_flag */
     /* below SPEX_PLACES, usually the same for the same pc: an index for a sink's own cache */
     uint32_t place;
     uint64_t spent; /* CPU time that the sample stands for, in ps (docs/time.md) */
@@ -174,6 +174,13 @@ static inline bool spex_sample_memory(const struct spex_sample *sample)
     return known & used;
 }
 
+/*
+ * How many records of its queue were taken so close together that they are one observation, this
+ * one among them: 1 to 64. Intervals count observations, not records (docs/time.md; since 1.4).
+ */
+unsigned spex_sample_alike(const struct spex_sample *sample);
+
+/* Samples are the library's, until the sink returns. */
 typedef void spex_sample_sink(void *context, const struct spex_sample *samples, size_t count);
 
 /*
@@ -182,6 +189,44 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
  */
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
+
+/*
+ * The same, for sinks that can fail (since 1.4): SPEX_OK goes on, SPEX_END has seen enough, and
+ * anything else ends the pass, which returns it. After that the sink is not called again.
+ *
+ *     static enum spex_status print(void *file, const struct spex_sample *samples, size_t count)
+ *     {
+ *         for (size_t i = 0; i < count; i++)
+ *             if (fprintf(file, "0x%" PRIx64 "\n", samples[i].pc) < 0)
+ *                 return SPEX_IO;
+ *         return SPEX_OK;
+ *     }
+ */
+typedef enum spex_status spex_sample_taker(void *context, const struct spex_sample *samples,
+                                           size_t count);
+enum spex_status spex_analysis_each(struct spex_analysis *analysis, spex_sample_taker *sink,
+                                    void *context, struct spex_error *error);
+
+/*
+ * The same pass without a sink (since 1.4): each call hands out the samples that come next, which
+ * are good until the next call or spex_analysis_close; SPEX_END after the last ones, and then
+ * a new pass may begin. Between the first call and SPEX_END (or an error, which also ends the
+ * pass) no other pass can be made. A thread of the library's own reads while the call waits.
+ *
+ *     while (!(status = spex_analysis_next(analysis, &samples, &count, &error)))
+ *         for (size_t i = 0; i < count; i++)
+ *             look_at(&samples[i]);
+ */
+enum spex_status spex_analysis_next(struct spex_analysis *analysis,
+                                    const struct spex_sample **samples, size_t *count,
+                                    struct spex_error *error);
+
+/*
+ * Ends the pass that is being made, or else the next one, with SPEX_CANCELLED; the one after that
+ * is whole again. May be called by any thread, and by a sink; not at the same time as
+ * spex_analysis_close (since 1.4).
+ */
+void spex_analysis_cancel(struct spex_analysis *analysis);
 
 /* For a sink that has seen enough: no more of the file is read. Some samples may still come. */
 void spex_analysis_stop(struct spex_analysis *analysis);
@@ -414,7 +459,7 @@ const struct spex_row *spex_group_rest(const struct spex_group *group);
 struct spex_interval spex_row_time_interval(const struct spex_group *group,
                                             const struct spex_row *row);
 /*
- * True if most of the row's work is in runs longer than four sampling periods. If not, time is
+ * True if most of the row's work is in runs longer than two sampling periods. If not, time is
  * divided between the row and its neighbours by what each operation probably cost, and the
  * interval covers the error of sampling but not of this division.
  */

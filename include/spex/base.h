@@ -36,7 +36,8 @@ enum spex_status {
     SPEX_UNSUPPORTED, /* valid, but not in the chosen feature set or this build */
     SPEX_RANGE,       /* a value that the format or a buffer cannot hold */
     SPEX_NO_MEMORY,
-    SPEX_IO, /* the operating system refused; see errno or the error text */
+    SPEX_IO,        /* the operating system refused; see errno or the error text */
+    SPEX_CANCELLED, /* the host asked for an end (since 1.4) */
     SPEX_STATUS_COUNT
 };
 

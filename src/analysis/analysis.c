@@ -91,7 +91,7 @@ static enum spex_status run_parts(struct spex_analysis *a, const struct analysis
 {
     enum spex_status status = SPEX_OK;
     struct spex_totals sum = {0};
-    for (size_t i = 0; i < a->part_count && !status && !a->enough; i++) {
+    for (size_t i = 0; i < a->part_count && !status && !a->enough && !a->cancelled; i++) {
         struct spex_analysis *part = a->parts[i];
         if (part == a)
             a->totals = a->own;
@@ -162,6 +162,8 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
     a->shards = NULL;
     if (!done || a->no_memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
+    if (atomic_exchange(&a->cancelled, false))
+        return error_set(error, SPEX_CANCELLED, 0, "%s: cancelled", a->name);
     if (a->too_many && !status)
         return error_set(
             error, SPEX_RANGE, 0,
@@ -174,8 +176,50 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                    struct spex_error *error)
 {
+    assert(a);
     const struct analysis_sink one = {.call = sink, .context = context};
     return analysis_run(a, &one, sink != NULL, error);
+}
+
+/* A sink that can fail, and what it said. */
+struct taker {
+    struct spex_analysis *analysis;
+    spex_sample_taker *take;
+    void *context;
+    enum spex_status status;
+};
+
+static void take(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct taker *t = context;
+    if (t->status == SPEX_OK && !t->analysis->cancelled)
+        t->status = t->take(t->context, samples, count);
+    if (t->status != SPEX_OK)
+        spex_analysis_stop(t->analysis);
+}
+
+enum spex_status spex_analysis_each(struct spex_analysis *a, spex_sample_taker *sink, void *context,
+                                    struct spex_error *error)
+{
+    assert(a && sink);
+    struct taker t = {.analysis = a, .take = sink, .context = context};
+    enum spex_status status = spex_analysis_run(a, take, &t, error);
+    if (status != SPEX_OK || t.status == SPEX_OK || t.status == SPEX_END)
+        return status;
+    return error_set(error, t.status, 0, "%s: what takes its samples says: %s", a->name,
+                     spex_status_name(t.status));
+}
+
+void spex_analysis_cancel(struct spex_analysis *a)
+{
+    assert(a);
+    a->cancelled = true;
+}
+
+unsigned spex_sample_alike(const struct spex_sample *sample)
+{
+    assert(sample);
+    return sample_alike(sample);
 }
 
 static _Thread_local unsigned held; /* times */
@@ -227,6 +271,7 @@ void analysis_too_many(struct spex_analysis *a)
 
 void spex_analysis_stop(struct spex_analysis *analysis)
 {
+    assert(analysis);
     analysis->enough = true;
     analysis_reading(analysis)->stopped = true;
 }
@@ -276,6 +321,7 @@ size_t analysis_threads(const struct spex_analysis *a)
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)
 {
+    assert(a);
     const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {
@@ -301,6 +347,7 @@ bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
 
 bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_cpu_total *total)
 {
+    assert(a);
     const struct cpu_sum *last = NULL;
     for (size_t n = 0; n <= index; n++) {
         const struct cpu_sum *best = NULL;
@@ -356,11 +403,13 @@ void analysis_count_time(struct spex_analysis *a, struct clock_intervals *interv
 
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
 {
+    assert(a);
     return &a->totals;
 }
 
 unsigned spex_analysis_saturated(const struct spex_analysis *a, const struct spex_record *r)
 {
+    assert(a);
     unsigned most = a->sampling.counter_most;
     return r->present &
            ((r->total == most ? SPEX_HAS_TOTAL : 0u) | (r->issue == most ? SPEX_HAS_ISSUE : 0u) |
@@ -370,6 +419,7 @@ unsigned spex_analysis_saturated(const struct spex_analysis *a, const struct spe
 
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a)
 {
+    assert(a);
     return &a->sampling;
 }
 
@@ -393,6 +443,7 @@ static enum spex_trust trust_in(const struct spex_replay *r)
 
 void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out)
 {
+    assert(a);
     struct spex_replay sum = {.size = sizeof sum};
     struct analysis_part part;
     double samples = 0, replayed = 0, cycles = 0, off = 0;
@@ -438,6 +489,7 @@ double weights_off(const struct spex_analysis *a)
 
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)
 {
+    assert(a);
     return a->symbols;
 }
 
@@ -500,11 +552,13 @@ const struct allocs_site *analysis_site(const struct spex_analysis *a, uint32_t 
 
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)
 {
+    assert(a);
     return a->file;
 }
 
 const char *spex_analysis_no_estimate(const struct spex_analysis *a)
 {
+    assert(a);
     if (a->mixed)
         return "the files were sampled with different periods";
     if (!a->sampling.period)

@@ -2,6 +2,7 @@
  * Names of C++ (libstdc++'s own demangler, found at run time) and of Rust: the
  * legacy form is C++ with a hash at its end, the v0 form (RFC 2603) is parsed here.
  */
+#include <assert.h>
 #include <spex/symbols.h>
 
 #include "base/vec.h"
@@ -432,6 +433,7 @@ static char *demangle(const char *name)
 
 char *spex_demangle(const char *name)
 {
+    assert(name);
     const char *tail = strrchr(name, '@');
     if (!tail || (strcmp(tail, "@plt") && strcmp(tail, "@got") && strcmp(tail, "@ifunc")))
         return demangle(name);

@@ -2,6 +2,7 @@
  * A64 instructions as text: the newest libLLVM there is, by dlopen, so that one
  * binary uses whatever is installed; else an objdump that knows AArch64; else words.
  */
+#include <assert.h>
 #include <spex/symbols.h>
 
 #include "base/bits.h"
@@ -121,6 +122,7 @@ void spex_disassembler_free(struct spex_disassembler *d)
 
 const char *spex_disassembler_name(const struct spex_disassembler *d)
 {
+    assert(d);
     return d->name;
 }
 

@@ -243,6 +243,7 @@ static void rank_key(struct spex_group *g, const struct spex_row *row)
 
 uint64_t spex_group_keys(const struct spex_group *g)
 {
+    assert(g);
     double sum = 0;
     if (!g->rest)
         return g->count;
@@ -565,6 +566,7 @@ static void give_up(struct spex_group *g)
 
 void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
 {
+    assert(g);
     if (g->failed || !memory_guarded(g->account, add_samples(&g, 1, samples, count)))
         give_up(g);
 }
@@ -583,6 +585,7 @@ void groups_add(struct spex_group *const *groups, size_t group_count,
 
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
 {
+    assert(samples);
     struct spex_group *g = context;
     if (g->failed || !memory_guarded(g->account, add_all(g, samples, count)))
         give_up(g);
@@ -592,6 +595,7 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
 
 void spex_group_derive(struct spex_group *g, struct spex_group *finer)
 {
+    assert(g && finer);
     unsigned n = 0;
     while (finer->coarser[n])
         n++;

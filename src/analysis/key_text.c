@@ -5,6 +5,7 @@
 #include "stacks.h"
 #include "types.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ static size_t srcline_text(const uint64_t *key, char *text, size_t capacity)
 size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
                      size_t capacity)
 {
+    assert(g && row);
     const uint64_t *key = row->key + g->first_slot[n];
     const struct spex_module *module;
     switch (g->keys[n]) {

@@ -120,7 +120,7 @@ static void run_queue(void *user, size_t job, unsigned thread)
     struct run *run = user;
     struct spex_analysis *a = run->lanes.analysis;
     struct queue *q = &a->queues[run->lanes.order[job]];
-    if (a->stopped || !queue_open(a, q, &run->status[q->index]))
+    if (analysis_ends(a) || !queue_open(a, q, &run->status[q->index]))
         return;
     if (!memory_guarded(memory_current(), read_queue(&run->lanes.threads[thread], q)))
         analysis_no_memory(analysis_first(a));

@@ -6,6 +6,7 @@
 #include "base/search.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
 #include <stdlib.h>
@@ -182,6 +183,7 @@ static bool find_line(struct spex_module *module, uint64_t address, struct spex_
 
 bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line)
 {
+    assert(module);
     volatile bool found = false;
     return memory_guarded(module->owner->account, found = find_line(module, address, line)) &&
            found;
@@ -364,6 +366,7 @@ void lines_free(struct spex_module *module)
 size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
                            size_t capacity)
 {
+    assert(module);
     volatile size_t count = 0;
     return memory_guarded(module->owner->account,
                           count = find_inlines(module, address, frames, capacity))

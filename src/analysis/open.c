@@ -386,6 +386,7 @@ void spex_analysis_close(struct spex_analysis *a)
     if (!a)
         return;
     struct memory *account = a->account, *before = memory_enter(account);
+    pull_end(a);
     for (size_t i = 0; i < a->part_count; i++)
         if (a->parts[i] != a)
             spex_analysis_close(a->parts[i]);

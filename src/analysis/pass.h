@@ -234,6 +234,8 @@ struct spex_analysis {
     struct spex_totals own;            /* of the first: without the others */
     struct table thread_sums;          /* of all files */
     _Atomic bool enough;               /* no further file is wanted */
+    _Atomic bool cancelled;            /* of the first: by the host */
+    struct pull *pull;                 /* of the first: pull.c; NULL: samples go to sinks */
     bool mixed;                        /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
@@ -260,6 +262,17 @@ static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
 unsigned analysis_lock(struct spex_analysis *a); /* how often this thread held it before */
 void analysis_unlock(struct spex_analysis *a);
 void analysis_unlock_to(struct spex_analysis *a, unsigned before);
+
+/* No more is to be read. */
+static inline bool analysis_ends(const struct spex_analysis *a)
+{
+    return a->stopped || (a->whole ? a->whole : a)->cancelled;
+}
+
+/* ---- pull.c ---- */
+
+/* Ends a pass that nobody asks for more of. */
+void pull_end(struct spex_analysis *a);
 
 /* ---- state.c ---- */
 

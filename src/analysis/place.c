@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/search.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,6 +318,7 @@ static void locate_in_any(struct spex_analysis *a, int pid, uint64_t ip, struct 
 
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
+    assert(a);
     if (!memory_guarded(a->account, locate_in_any(a, pid, ip, place)))
         *place = (struct spex_place){0};
 }
@@ -324,6 +326,7 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
+    assert(a && sample);
     const unsigned held = analysis_lock(a); /* sinks share its cache */
     if (!memory_guarded(a->account, place_of(analysis_reading(a), sample->pid, sample, ip, place)))
         *place = (struct spex_place){0};

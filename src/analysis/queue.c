@@ -134,7 +134,7 @@ bool queue_refill(struct lane *lane, struct queue *q)
     struct spex_analysis *a = lane->analysis;
     q->count = 0;
     q->cut = false;
-    while (q->count == 0 && !a->stopped) {
+    while (q->count == 0 && !analysis_ends(a)) {
         struct spex_damage damage = {0};
         enum spex_status status;
         if (!q->reading) {

@@ -307,7 +307,7 @@ static void run_slice(void *user, size_t slice, unsigned thread)
 {
     struct rounds *r = user;
     struct slot *slot = &r->slots[r->lanes.count > 1 ? slice : 0];
-    if (r->analysis->stopped)
+    if (analysis_ends(r->analysis))
         return;
     if (!memory_guarded(memory_current(), merge_slice(r, slot, slice, thread))) {
         analysis_no_memory(analysis_first(r->analysis));
@@ -369,7 +369,7 @@ static void run_rounds(struct rounds *r)
 {
     struct spex_analysis *a = r->analysis;
     const struct jobs reading = {r, r->lanes.count, read_lane};
-    for (bool ended = false; !ended && !a->stopped;) {
+    for (bool ended = false; !ended && !analysis_ends(a);) {
         analysis_first(a)->parallel = r->lanes.count > 1;
         jobs_run(&reading, r->lanes.count);
         const size_t total = take(r);

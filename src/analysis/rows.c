@@ -13,6 +13,7 @@
 
 uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat)
 {
+    assert(row);
     static const uint16_t at[SPEX_STAT_COUNT] = {
 #define STAT(name, field) [SPEX_STAT_##name] = offsetof(struct spex_stats, field)
         STAT(SAMPLES, samples),
@@ -42,11 +43,13 @@ uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat)
 
 uint64_t spex_row_source(const struct spex_row *row, enum spex_source source)
 {
+    assert(row);
     return (unsigned)source < SPEX_SOURCE_COUNT ? row->stats.source[source] : 0;
 }
 
 uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum)
 {
+    assert(row);
     assert((unsigned)latency < SPEX_LATENCY_COUNT);
     if (sum)
         *sum = row->stats.latency_sum[latency];
@@ -56,6 +59,7 @@ uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latenc
 
 double spex_row_time(const struct spex_row *row)
 {
+    assert(row);
     return (double)row->stats.time / 1000;
 }
 
@@ -170,6 +174,7 @@ static enum spex_status finish_rows(struct spex_group *g, int order)
 
 enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
 {
+    assert(g);
     return finish_rows(g, (int)order);
 }
 
@@ -180,26 +185,31 @@ enum spex_status group_settle(struct spex_group *g)
 
 size_t spex_group_count(const struct spex_group *g)
 {
+    assert(g);
     return g->count;
 }
 
 const struct spex_row *spex_group_row(const struct spex_group *g, size_t index)
 {
+    assert(g);
     return index < g->count ? group_row_at(g, g->order[index].row) : NULL;
 }
 
 const struct spex_row *spex_group_total(const struct spex_group *g)
 {
+    assert(g);
     return g->total;
 }
 
 const struct spex_row *spex_group_rest(const struct spex_group *g)
 {
+    assert(g);
     return g->rest;
 }
 
 uint64_t spex_group_error(const struct spex_group *g)
 {
+    assert(g);
     return g->error;
 }
 
@@ -247,6 +257,7 @@ double row_time_ends(const struct spex_group *g, const struct spex_row *row)
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
 {
+    assert(g && row);
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
@@ -258,6 +269,7 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
 {
+    assert(g && row);
     /*
      * If the lengths of runs are exponential with a mean of two periods, this share of them goes
      * on past the next sample, beyond chance.
@@ -269,6 +281,7 @@ bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
 int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
                      enum spex_latency latency, double q)
 {
+    assert(g && row);
     return g->flags ? histogram_quantile(&g->histograms, group_handles(g, row)[latency], q) : -1;
 }
 
@@ -280,12 +293,14 @@ bool group_buckets(const struct spex_group *g, const struct spex_row *row,
 
 uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
 {
+    assert(g && row);
     return row->key[g->first_slot[n]];
 }
 
 const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const struct spex_row *row,
                                           size_t n)
 {
+    assert(g && row);
     uint64_t key = group_key(g, row, n)[0];
     return key & KEY_NO_SYMBOL ? NULL : (const struct spex_symbol *)(uintptr_t)key;
 }
@@ -300,5 +315,6 @@ const struct allocs_site *group_site(const struct spex_group *g, const struct sp
 
 uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)
 {
+    assert(g && row);
     return group_key(g, row, n)[1];
 }

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ enum {
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
                                   struct spex_error *error)
 {
+    assert(analysis);
     struct memory *account = memory_keep(analysis_account(analysis));
     MEMORY_OF(account);
     struct spex_sharing *s = memory_zeroed(1, sizeof *s);
@@ -421,6 +423,7 @@ static void give_up(struct spex_sharing *s)
 
 void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
 {
+    assert(samples);
     struct spex_sharing *s = context;
     if (s->failed || !memory_guarded(s->account, find(s, samples, count)))
         give_up(s);
@@ -428,6 +431,7 @@ void spex_sharing_find(void *context, const struct spex_sample *samples, size_t 
 
 size_t spex_sharing_choose(struct spex_sharing *s)
 {
+    assert(s);
     volatile size_t kept = 0;
     if (s->failed || !memory_guarded(s->account, kept = choose(s)))
         give_up(s);
@@ -436,6 +440,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
 
 void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
 {
+    assert(samples);
     struct spex_sharing *s = context;
     if (s->failed || !memory_guarded(s->account, look(s, samples, count)))
         give_up(s);
@@ -443,6 +448,7 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
 
 enum spex_status spex_sharing_finish(struct spex_sharing *s)
 {
+    assert(s);
     if (s->failed || !memory_guarded(s->account, sharing_judge(s)))
         give_up(s);
     return s->failed ? SPEX_NO_MEMORY : SPEX_OK;
@@ -450,11 +456,13 @@ enum spex_status spex_sharing_finish(struct spex_sharing *s)
 
 const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *s, size_t index)
 {
+    assert(s);
     return index < s->result_count ? &s->results[index] : NULL;
 }
 
 const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *s, size_t index)
 {
+    assert(s);
     return &s->uses[index];
 }
 
@@ -479,10 +487,12 @@ uint32_t sharing_block(const struct spex_sharing *s, const struct spex_shared_li
 
 const struct spex_group *spex_sharing_group(const struct spex_sharing *s)
 {
+    assert(s);
     return s->group;
 }
 
 const struct spex_sharing_totals *spex_sharing_totals(const struct spex_sharing *s)
 {
+    assert(s);
     return &s->totals;
 }

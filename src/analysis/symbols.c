@@ -9,6 +9,7 @@
 #include "base/search.h"
 #include "base/sized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -279,6 +280,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid)
 {
+    assert(symbols);
     struct spex_module *volatile module = NULL;
     bool done = memory_guarded(symbols->account, module = symbols_module(symbols, path, build_id,
                                                                          build_id_size, pid, NULL));
@@ -287,31 +289,37 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
 
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n)
 {
+    assert(symbols);
     return n < symbols->count ? symbols->modules[n] : NULL;
 }
 
 const char *spex_module_path(const struct spex_module *module)
 {
+    assert(module);
     return module->path;
 }
 
 const char *spex_module_name(const struct spex_module *module)
 {
+    assert(module);
     return module->name;
 }
 
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered)
 {
+    assert(module);
     return filtered ? module->samples : module->samples + module->left_out;
 }
 
 uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered)
 {
+    assert(module);
     return filtered && module->stripped ? module->unnamed : spex_module_samples(module, filtered);
 }
 
 bool spex_module_is_kernel(const struct spex_module *module)
 {
+    assert(module);
     size_t n = strlen(module->path);
     return module->kind == MODULE_KERNEL || starts_with(module->path, "[bpf]") ||
            (n > 3 && strstr(module->path, ".ko"));
@@ -319,6 +327,7 @@ bool spex_module_is_kernel(const struct spex_module *module)
 
 const char *spex_module_problem(struct spex_module *module)
 {
+    assert(module);
     module_load(module);
     return module->problem;
 }
@@ -390,6 +399,7 @@ bool module_covers(struct spex_module *module, uint64_t address)
 uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
                              uint64_t pgoff)
 {
+    assert(module);
     if (module->kind == MODULE_JIT || module->kind == MODULE_NONE)
         return ip;
     module_load(module);
@@ -419,6 +429,7 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
 
 const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n)
 {
+    assert(module);
     module_load(module);
     if (n >= module->count)
         return NULL;
@@ -457,12 +468,14 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 
 const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_t address)
 {
+    assert(module);
     uint64_t first, last;
     return module_symbol_around(module, address, &first, &last);
 }
 
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size)
 {
+    assert(module);
     module_load(module);
     if (!module->image.elf)
         return 0;

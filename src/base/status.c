@@ -13,6 +13,7 @@ const char *spex_status_name(enum spex_status status)
         [SPEX_RANGE] = "out of range",
         [SPEX_NO_MEMORY] = "out of memory",
         [SPEX_IO] = "input/output error",
+        [SPEX_CANCELLED] = "cancelled",
     };
     return (unsigned)status < SPEX_STATUS_COUNT ? names[status] : "unknown";
 }

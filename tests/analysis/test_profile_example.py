@@ -18,4 +18,18 @@ rows = data("report", file, "--sort", "symbol", "--percent-limit", "0", symbols=
 theirs = sorted((str(r["samples"]) for r in rows), key=int, reverse=True)[:10]
 equal("the same samples by symbol as spex report", mine, theirs)
 check("all samples", code == 0 and lines[0].startswith("4000 samples"), lines[:1])
+
+# The examples in other languages, where there is a compiler for them.
+rows = sorted((int(r["tid"]), r["comm"], r["samples"])
+              for r in data("report", file, "--sort", "tid,comm", "--percent-limit", "0",
+                            symbols=False)["rows"])
+for name in ("threads-cpp", "threads-rs"):
+    example = os.path.join(BUILD, "examples", name)
+    if not os.path.exists(example):
+        continue
+    code, out, err = run(example, file, cwd=DIR, env={"LD_LIBRARY_PATH": BUILD})
+    mine = sorted((int(l[0]), l[1], int(l[2])) for l in map(str.split, out.decode().splitlines()))
+    equal(f"{name}: the samples of each thread", mine, rows)
+    code, out, err = run(example, "none.data", cwd=DIR, env={"LD_LIBRARY_PATH": BUILD})
+    check(f"{name}: a file that is not there", code == 1 and "none.data" in err, (code, err))
 done()

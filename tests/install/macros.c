@@ -18,6 +18,7 @@
 #define ULL(x) x##ULL
 
 #include <spex/analysis.h>
+#include <spex/arrow.h>
 #include <spex/base.h>
 #include <spex/datasource.h>
 #include <spex/features.h>
