@@ -11,7 +11,7 @@ with tempfile.TemporaryDirectory() as d:
     for name in ("chunks", "stages"):
         code, out, err = run(CC, "-std=gnu11", "-g", "-O1", "-D_GNU_SOURCE", "-fsanitize=thread",
                              f"-I{SOURCE}/include", f"-I{SOURCE}/src",
-                             f"{SOURCE}/src/base/{name}.c",
+                             f"{SOURCE}/src/base/{name}.c", f"{SOURCE}/src/base/memory.c",
                              f"{SOURCE}/tests/base/test_{name}.c", "-o", f"{d}/{name}")
         if code and "tsan" in err:
             skip("ThreadSanitizer", "its library is not installed")
