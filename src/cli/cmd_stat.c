@@ -2,6 +2,7 @@
 #include "native_stat.h"
 #include "output.h"
 #include "profile.h"
+#include "run_file.h"
 #include "stat_data.h"
 
 #include <spex/spu.h>
@@ -90,16 +91,17 @@ static void part_row(uint64_t value, const char *name, uint64_t operations)
 }
 
 /* The answer: what the program did, by the model, which sees every operation. */
-static void answer_rows(const struct spex_engine_totals *t, bool none)
+static void answer_rows(const struct spex_engine_totals *t, const struct spex_uarch_config *model)
 {
     const struct spex_uarch_counts *c = &t->counts;
     uint64_t operations = t->pmu[0]; /* SAMPLE_POP */
     char time[32], text[80];
-    row(operations, "operations", none ? "no model: no misses, no mispredicts" : "");
-    snprintf(text, sizeof text, "%s at 1 GHz, to the end of the last thread",
-             text_time(time, (double)t->clock));
+    row(operations, "operations", model->none ? "no model: no misses, no mispredicts" : "");
+    snprintf(text, sizeof text, "%s at 1 GHz, to the end of the last thread%s",
+             text_time(time, (double)t->clock), model->sampled || model->none ? ", estimated" : "");
+    stat_data_estimates(model->sampled || model->none);
     row(t->clock, "cycles", text);
-    if (none)
+    if (model->none)
         return;
     part_row(c->l1_miss, "l1d-misses", operations);
     part_row(c->l2_miss, "l2-misses", operations);
@@ -121,12 +123,18 @@ static void answer_rows(const struct spex_engine_totals *t, bool none)
         row(c->code_miss, "l1i-misses", "");
     if (c->btb_miss)
         row(c->btb_miss, "btb-misses", "taken branches that the front end did not know");
+    if (model->sampled && !stat_data())
+        fputs("\n operations and what the SPU counts are exact; of one thread the cycles are "
+              "estimated,"
+              " and\n the rest is what was met at estimated times: --model full knows\n",
+              stderr);
 }
 
 /* The unit's PMU events, as far as this CPU has them. */
 static void event_rows(const struct run *run)
 {
     char period[32];
+    stat_data_estimates(false);
     if (!stat_data())
         fprintf(stderr, "\n the SPU, one sample in %s operations:\n\n",
                 text_count(period, run->options.period));
@@ -215,7 +223,7 @@ static int stat_profile(const struct profile_options *o, uint64_t *samples)
 static int stat_input(const struct stat_options *o)
 {
     stat_data_begin((enum stat_format)o->format, o->separator, STDOUT_FILENO,
-                    o->profile.inputs.items[0], NULL);
+                    o->profile.inputs.items[0], NULL, NULL);
     int status = stat_profile(&o->profile, NULL), end = stat_data_end();
     return status ? status : end;
 }
@@ -242,7 +250,7 @@ static int stat_native(const struct stat_options *given, const struct native_mac
     int status = record_native(&o, machine, argv, &totals);
     if (!status) {
         stat_data_begin((enum stat_format)given->format, given->separator, STDERR_FILENO, argv[0],
-                        machine->pmus[0].name);
+                        machine->pmus[0].name, NULL);
         const char *inputs[] = {path};
         struct profile_options profile = {.inputs = {.items = inputs, .count = 1}};
         dup2(STDERR_FILENO, STDOUT_FILENO); /* as perf stat: stdout is the program's */
@@ -261,7 +269,7 @@ static int run_stat(void *options, int argc, char **argv)
 {
     const struct stat_options *given = options;
     const struct run_options *o = &given->run;
-    char prefix[4096];
+    char prefix[4096], model[RUN_FILE_TEXT];
     struct run run = {.options = {.keep = false, .prefix = prefix}};
     if (given->profile.inputs.count)
         return argc ? cli_usage("-i reads a profile: leave the program out") : stat_input(given);
@@ -276,13 +284,14 @@ static int run_stat(void *options, int argc, char **argv)
     status = run_guest(o, argv, &run);
     if (status)
         return status;
+    run_file_model(run.options.cpu, spex_uarch_mode(&run.options.model), model);
     stat_data_begin((enum stat_format)given->format, given->separator, STDERR_FILENO, argv[0],
-                    o->cpu);
+                    o->cpu, model + strlen(RUN_FILE_MODEL));
     if (!stat_data()) {
-        cli_put("\n ", "'%s' on %s", argv[0], o->cpu);
+        cli_put("\n ", "'%s' on %s", argv[0], model + strlen(RUN_FILE_MODEL));
         fputs(":\n\n", stderr);
     }
-    answer_rows(&run.totals, run.options.model.none);
+    answer_rows(&run.totals, &run.options.model);
     event_rows(&run);
     if (!stat_data())
         fputc('\n', stderr);

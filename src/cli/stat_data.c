@@ -13,6 +13,7 @@ static struct {
     const char *separator;
     struct out out;
     struct json json;
+    bool estimates;
 } table;
 
 bool stat_data(void)
@@ -21,7 +22,7 @@ bool stat_data(void)
 }
 
 void stat_data_begin(enum stat_format format, const char *separator, int fd, const char *what,
-                     const char *cpu)
+                     const char *cpu, const char *model)
 {
     table.format = format;
     table.separator = separator;
@@ -40,8 +41,15 @@ void stat_data_begin(enum stat_format format, const char *separator, int fd, con
     JSON_MEMBER(to, "schema", string, "spex.stat.1");
     JSON_MEMBER(to, "of", string, what);
     JSON_MEMBER(to, "cpu", string, cpu);
+    if (model)
+        JSON_MEMBER(to, "model", string, model);
     json_name(to, "counters");
     json_array_lines(to);
+}
+
+void stat_data_estimates(bool on)
+{
+    table.estimates = on;
 }
 
 /* interval: half of it, or NAN: the value is exact. */
@@ -68,6 +76,8 @@ static bool put(uint64_t value, const char *name, double interval, const char *t
         JSON_MEMBER(to, "value", u64, value);
         if (!isnan(interval))
             JSON_MEMBER(to, "interval", real, round(interval));
+        if (table.estimates)
+            JSON_MEMBER(to, "estimate", bool, true);
         JSON_MEMBER(to, "text", string, text);
         json_end(to);
     }

@@ -10,9 +10,14 @@
 enum stat_format { STAT_TEXT, STAT_JSON, STAT_CSV };
 extern const char *const stat_formats[];
 
-/* separator: of -x, or NULL. what was counted, and on what. Rows go to fd. */
+/*
+ * separator: of -x, or NULL. what was counted, and on what: a CPU, and the model that counted or
+ * NULL. Rows go to fd.
+ */
 void stat_data_begin(enum stat_format format, const char *separator, int fd, const char *what,
-                     const char *cpu);
+                     const char *cpu, const char *model);
+/* The rows that follow are estimates of the model's, or are exact. */
+void stat_data_estimates(bool on);
 /* False: the format is text, which the caller prints. */
 bool stat_data_row(uint64_t value, const char *name, const char *text);
 /* An estimate with half of its 95% interval. */

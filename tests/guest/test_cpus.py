@@ -213,8 +213,11 @@ check("stat: no such file", code == 2 and "/nowhere.cpu: No such file" in err, e
 code, _, err = spex("vm", "--cpu", own("bad", ("l1d.wasy", 4)), "--guest", "/nowhere")
 check("vm: refused with file and reason",
       code == 2 and "bad.cpu: line" in err and "l1d.wasy" in err, err)
-code, _, err = spex("vm", "--model", "width=4,sampled", "--guest", "/nowhere")
-check("vm: sampled detail is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
+for model in ("width=4,sampled", "full", "none"):
+    code, _, err = spex("vm", "--model", model, "--guest", "/nowhere")
+    check(f"vm: {model} is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
+code, _, err = spex("vm", "--model", "fast", "--guest", "/nowhere")
+check("vm: refused with what to use", code == 2 and "sampled (the default), full and" in err, err)
 code, _, err = spex("vm", "--cpu", hip12, "--guest", "/nowhere")
 check("vm: a CPU of one's own is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
 code, _, err, path = record("-q", "--cpu",

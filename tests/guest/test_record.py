@@ -37,6 +37,12 @@ check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; "
                                 r"neoverse-n1, full, spex [\d.]+; wrote \S+ \([\d.]+ [kM]B\)$",
                                 err, re.M), err)
 header = run("perf", "report", "-i", path, "--header-only", "-I")[1].decode()
+answer = json.loads(spex("report", "-i", path, "--format", "json")[1])
+made = answer["sampling"]["model"] or ""
+check("every reader knows what made it: the closing line, perf's header, ours, JSON",
+      re.fullmatch(r"neoverse-n1, full, spex [\d.]+", made) and
+      all(made in text for text in (err, header, spex("report", "-i", path)[1].decode())),
+      (made, header[:500]))
 for line in ("# hostname : spex", "# os release : 0.0.0-qemu", "# sibling sockets : 0",
              "# sibling threads : 0", "# pmu mappings: software = 1, arm_spe_0 = 12"):
     check(f"perf's header has '{line}'", line in header.splitlines(), header)
@@ -172,6 +178,14 @@ code, out, err = spex("truth", "--format", "json", path)
 rows = {r["symbol"]: r for r in json.loads(out)["rows"]}
 total = json.loads(out)["operations"]
 exact = [l.split("\t") for l in open(path + ".truth") if not l.startswith("#")]
+for model, said in ((["--model", "full"], "full"), ([], "sampled")):
+    code, _, err = spex("stat", *model, "--format", "json", "-c", "512", work, "exit", "0")
+    answer = json.loads(err)
+    guessed = {c["name"] for c in answer["counters"] if c.get("estimate")}
+    check(f"stat: what made the counts, and which are estimated, {said}",
+          answer["model"].startswith(f"neoverse-n1, {said}, spex ") and
+          ({"cycles", "l1d-misses"} <= guessed if said == "sampled" else not guessed) and
+          not {"operations", "SAMPLE_POP"} & guessed, answer)
 code, _, err = spex("stat", "--model", "full", "-c", "512", work, "exit", "0")  # as --truth does
 equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
 said = [int(re.search(rf"([\d,]+) +{name}", err)[1].replace(",", ""))
