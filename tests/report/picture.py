@@ -10,7 +10,7 @@ b.run("document.querySelector('#functions .open').click(); "
 b.frame()
 end = b.run("document.querySelector('#icicle').getBoundingClientRect().top")
 shot = b.call("Page.captureScreenshot", format="png", captureBeyondViewport=True,
-              clip={"x": 0, "y": 0, "width": 1180, "height": end, "scale": 0.8})
+              clip={"x": 0, "y": 0, "width": 1180, "height": end, "scale": 0.75})
 with open(png, "wb") as f:
     f.write(base64.b64decode(shot["data"]))
 b.close()
