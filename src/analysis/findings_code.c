@@ -172,7 +172,18 @@ enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_m
         return CASE_RETURN;
     if (op.flags & SPEX_OPF_INDIRECT)
         return op.flags & SPEX_OPF_LINK ? CASE_CALL : CASE_JUMP;
-    return spex_a64_target(word, address, &to) && to <= address ? CASE_LOOP : CASE_CONDITION;
+    if (!spex_a64_target(word, address, &to) || to > address)
+        return CASE_CONDITION;
+    /* where another branch goes on with the same loop behind it, it does not end that */
+    for (uint64_t at = address + 4; at < address + 4 * LOOP_MOST; at += 4) {
+        uint64_t other;
+        if (!word_at(analysis, module, at, &word) || spex_a64_classify(word, NULL, &op) ||
+            op.flags & SPEX_OPF_RETURN)
+            break;
+        if (!(op.flags & SPEX_OPF_LINK) && spex_a64_target(word, at, &other) && other == to)
+            return CASE_CONDITION;
+    }
+    return CASE_LOOP;
 }
 
 /* ---- operations that wait for one another ---- */

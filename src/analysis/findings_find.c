@@ -12,7 +12,8 @@
 #include <string.h>
 
 /*
- * Of a chain of operations half of its function's time is asked for: else something else bounds it.
+ * Of operations that wait for one another half of their function's time is asked for:
+ * else something else bounds it.
  * A finding stands on ten samples or more, and takes a hundredth of the time or more even at the
  * lower end of its interval. Of a kind three functions at most are named.
  */
@@ -363,7 +364,7 @@ static void find_circles(struct finder *f)
         struct finding finding = {.kind = list[i].kind};
         struct part part = list[i].part;
         if (!is_enough(part.time, part.samples, s->all, &finding) ||
-            (list[i].kind == FINDING_DEPENDENT_CHAIN && 2 * part.time < list[i].function))
+            (list[i].kind != FINDING_DIVISION && 2 * part.time < list[i].function))
             continue;
         if (part.first && part.first != part.most) { /* what all wait for names it */
             part.most = part.first;
