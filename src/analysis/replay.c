@@ -447,7 +447,7 @@ static void release(struct replayer *r)
 }
 
 /* Issue latencies further off than this are not of the core, or not of the code. */
-static const double FITS = 1.5;
+static const double FITS = 2.0;
 
 static void make(struct replayer *r)
 {

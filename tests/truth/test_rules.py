@@ -102,6 +102,7 @@ PERTURBED = [
     ("neoverse-n1", "full," + model)
     for model in ("kunpeng-920", "neoverse-v2", "rob=64", "rob=256", "pipes.alu=2,pipes.load=1",
                   "mispredict=20", "lat.mul=4,lat.fpadd=4")]
+PERTURBED += [("neoverse-v2", "full,neoverse-n1")]
 PERTURBED += [(cpu + ",midr=0x41000000", "full") for cpu in ("neoverse-n1", "neoverse-v2")]
 for cpu, model in PERTURBED if ALL else []:
     pairs = judge(cpu, model)
