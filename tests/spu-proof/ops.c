@@ -187,6 +187,8 @@ static void make_op(struct rng *rng, const struct arch_features *f, uint32_t any
         break;
     case SPEX_OP_BRANCH:
         op->flags = MAYBE(SPEX_OPF_COND | SPEX_OPF_INDIRECT);
+        if (op->flags & SPEX_OPF_COND)
+            op->flags &= ~(uint32_t)SPEX_OPF_INDIRECT; /* there is no such branch */
         if (!(op->flags & SPEX_OPF_COND) && rng_below(rng, 2))
             op->flags |= rng_below(rng, 2) ? SPEX_OPF_LINK : SPEX_OPF_RETURN | SPEX_OPF_INDIRECT;
         if (f->GCS && (op->flags & (SPEX_OPF_LINK | SPEX_OPF_RETURN)))
