@@ -4,6 +4,7 @@
  */
 #include "cli.h"
 #include "dump_lines.h"
+#include "profile.h"
 #include "window.h"
 
 #include <spex/record.h>
@@ -298,6 +299,8 @@ static int dump_perfdata(struct command *command, const char *path)
         cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);
         command->damaged = true;
     }
+    const struct spex_perf_info *info = spex_perfdata_info(file);
+    profile_losses(command->name, info->lost, info->truncated);
     if (command->options->time)
         status = window_new(command->options->time, file, &command->window);
     if (status) {

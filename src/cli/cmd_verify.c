@@ -1,5 +1,6 @@
 /* spex verify: every violation of D18 and D17.6 in a stream, with its place and rule. */
 #include "cli.h"
+#include "profile.h"
 #include "window.h"
 
 #include <spex/perfdata.h>
@@ -355,6 +356,8 @@ static bool check_perfdata(struct run *run, const char *path)
         cli_error("%s: byte %llu: %s", path, (unsigned long long)p->offset, p->text);
         ok = false;
     }
+    const struct spex_perf_info *info = spex_perfdata_info(file);
+    profile_losses(path, info->lost, info->truncated);
     if (!spex_perfdata_queue_count(file)) {
         cli_error("%s: no SPE data in this file", path);
         ok = false;

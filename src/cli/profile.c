@@ -418,6 +418,14 @@ static int report_part(const struct analysis_part *part)
     return report_no_spe(part) ? CLI_DATA : status;
 }
 
+void profile_losses(const char *name, uint64_t lost, uint64_t truncated)
+{
+    char events[32], buffers[32];
+    if (lost || truncated)
+        cli_note("%s: not all was recorded: %s events lost, %s buffers truncated", name,
+                 text_count(events, lost), text_count(buffers, truncated));
+}
+
 int profile_close(struct profile *p)
 {
     int status = p->status;
@@ -431,6 +439,9 @@ int profile_close(struct profile *p)
         for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
             if (report_part(&part))
                 status = CLI_DATA;
+        const struct spex_totals *t = spex_analysis_totals(p->analysis);
+        if (!p->told)
+            profile_losses(p->name, t->lost, t->truncated);
         report_modules(p);
         report_sources(p);
     }

@@ -87,6 +87,7 @@ struct profile {
     bool whole_names; /* long names are not cut */
     bool colour, progress;
     bool quiet;   /* no more progress lines: the answer is being shown */
+    bool told;    /* what the file lacks stands in the output */
     double limit; /* share below which rows are left out */
     int status;
 };
@@ -119,6 +120,8 @@ int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, 
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 
+/* Says on stderr that not all was recorded, if so. */
+void profile_losses(const char *name, uint64_t lost, uint64_t truncated);
 /* The filters as they were typed, with a 0 after them. */
 void profile_filters(const struct profile *profile, struct out *out);
 /* "# perf.data: ..." lines of text output. */

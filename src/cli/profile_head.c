@@ -77,6 +77,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "records", u64, t->records);
     JSON_MEMBER(json, "samples", u64, t->kept);
     JSON_MEMBER(json, "bytes", u64, t->bytes);
+    p->told = true;
     JSON_MEMBER(json, "lost", u64, t->lost);
     JSON_MEMBER(json, "truncated", u64, t->truncated);
     JSON_MEMBER(json, "collided", u64, t->collided);
@@ -168,6 +169,7 @@ void profile_header(struct profile *p, struct out *out)
     if (model_of(p))
         profile_comment(p, out, "model: %s; intervals cover sampling, not the model's error",
                         model_of(p));
+    p->told = true;
     if (t->lost || t->truncated || t->collided || t->damaged)
         profile_comment(p, out,
                         "not all was recorded: %s events lost, %s buffers truncated, %s "

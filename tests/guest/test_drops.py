@@ -39,10 +39,16 @@ for options in ([], ["--stacks"], ["--model", "full"]):
 code, _, err, path = record("-c", "256", program, "small-later", empty)
 check("files of no size: told at the end", code == 1 and "File too large" in err and
       "3 threads could not be profiled" in err, (code, err))
-for command in ("report", "annotate", "mem"):
-    code, out, err = spex(command, "-i", path)
-    check(f"{command}: not all was recorded", code == 0 and
+for command in (["report"], ["report", "--format", "csv"], ["annotate"], ["annotate", "work"],
+                ["mem"], ["c2c"], ["branch"], ["script"], ["script", "--format", "json"],
+                ["export", "--to", "collapsed", "-o", "-"], ["archive", "-o", path + ".tar"]):
+    code, out, err = spex(*command, "-i", path)
+    check(f"{' '.join(command)}: not all was recorded", code == 0 and
           "1 buffers truncated" in out.decode() + err, (code, out[:500], err))
+
+for command in ("dump", "verify"):
+    code, out, err = spex(command, path)
+    check(f"{command}: not all was recorded", code == 0 and "1 buffers truncated" in err, err)
 
 # The socket that hands out the files has nothing for who does not know the pass, and whoever says
 # nothing keeps nobody out.
