@@ -27,7 +27,7 @@ struct source {
     char **lines;
     size_t count, capacity;
     int error;     /* errno where the file is there and cannot be read */
-    bool outside;  /* it is there, and lies elsewhere */
+    bool outside;  /* the file exists outside the directories that may be read */
     bool reported; /* for the caller: the reason was shown */
     struct source *next;
 };

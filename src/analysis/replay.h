@@ -78,7 +78,7 @@ struct replay {
     double misfit, cycles;
     struct replay_wait *waits; /* in order of module and address */
     size_t wait_count;
-    bool fits;    /* else the weights of time.c stand */
+    bool fits;    /* the weights are used; if false, those of time.c are */
     float others; /* what weights of time.c are multiplied by where there is no other */
 };
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 enum {
-    WARM = 384,      /* operations of a walk until the window is as full as it mostly is */
-    COUNTED = 1024,  /* and those that count */
+    WARM = 384,      /* operations that fill the window at the beginning of a walk */
+    COUNTED = 1024,  /* operations after these, which are counted */
     EACH = 96,       /* operations for each sample, */
     LEAST = 1 << 17, /* but no fewer than this */
     MOST = 3 << 20,  /* nor more */

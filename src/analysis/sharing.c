@@ -51,7 +51,7 @@ void spex_sharing_free(struct spex_sharing *s)
     if (!s)
         return;
     struct memory *account = s->account, *before = memory_enter(account);
-    if (!s->shard_of || s->index != s->shard_of->index) { /* else candidates of all */
+    if (!s->shard_of || s->index != s->shard_of->index) { /* else they are those of shard_of */
         memory_free(s->lines);
         memory_free(s->index);
     }

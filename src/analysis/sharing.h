@@ -72,7 +72,7 @@ struct spex_sharing {
     bool failed; /* memory ran out: it can only be freed */
     /* Threads count in shards (sharing_shards.c). */
     struct spex_sharing *shard_of;
-    _Atomic size_t shard_lines; /* for which there is room, in all its shards */
+    _Atomic size_t shard_lines; /* lines that all its shards together have room for */
 };
 
 /* The line with this identity: one that there is, or a new one without users. */

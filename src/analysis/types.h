@@ -160,7 +160,7 @@ struct module_types {
     size_t count, capacity;
     uint32_t *by_die; /* number of the type */
     size_t mask;
-    struct type_unit *units; /* those that were asked for */
+    struct type_unit *units; /* the units looked up so far */
     struct type_index *index;
     struct thread_symbol *threads; /* thread-local data */
     size_t thread_count;

@@ -48,8 +48,8 @@ int fleet_where(struct out *out, const char *time, const char *hosts, const char
 
 /* What became of a file that was to be sent. */
 enum fleet_result {
-    FLEET_SENT,     /* it is there, sent before or now */
-    FLEET_BAD_FILE, /* it cannot be read */
+    FLEET_SENT,     /* the server has it, from before or now */
+    FLEET_BAD_FILE, /* the file cannot be read */
     FLEET_NO_SERVER /* the server is away, or refuses */
 };
 /*

@@ -134,7 +134,7 @@ struct listing {
     size_t exact;                 /* the next of the counted ones */
     uint8_t code[4 * PIECE];
     char text[PIECE][SPEX_INSTRUCTION_TEXT];
-    /* the same for what instructions wait for */
+    /* of the instructions of `text`: what they use, and so wait for */
     struct code_use uses[PIECE];
     uint32_t words[PIECE];
     double cost[PIECE];

@@ -23,7 +23,7 @@ struct cell {
 
 struct row {
     bool note;
-    char *span; /* as it is shown */
+    char *span; /* the text of a row that spans all columns */
     struct cell cells[];
 };
 

@@ -62,8 +62,8 @@ struct export_job {
 
 struct export_format {
     const char *name, *summary; /* for help */
-    const char *weight;         /* what its numbers count */
-    const char *cannot;         /* what it has no place for */
+    const char *weight;         /* what the format's numbers count */
+    const char *cannot;         /* what the format cannot express */
     unsigned want;              /* enum spex_want */
     bool ordered, binary;
     bool truth;   /* made of exact counts, not of samples */

@@ -199,7 +199,8 @@ size_t tally_frames(struct tally *t, const struct tally_row *row, const struct e
     const struct spex_place *places;
     size_t count = tally_places(t, row, &places);
     t->frame_count = 0;
-    bool named = row->at.symbol && row->at.symbol->name; /* else the file is what it is called */
+    bool named =
+        row->at.symbol && row->at.symbol->name; /* if not, the frame has the name of the file */
     if (!row->stack && row->at.module && named)
         add_frame(t, &(struct export_frame){.name = spex_module_name(row->at.module),
                                             .module = row->at.module});

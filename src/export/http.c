@@ -51,7 +51,7 @@ struct http {
     /* the answer under way */
     struct out *answer;
     size_t most;
-    bool over; /* it is larger than that */
+    bool over; /* the answer is larger than `most` */
 };
 
 static size_t take(char *data, size_t one, size_t size, void *context)

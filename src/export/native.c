@@ -7,8 +7,8 @@
 
 enum {
     IDS_MOST = 1 << 17,          /* beyond so many distinct values, all are forgotten */
-    FAR_BEFORE = 90 * 24 * 3600, /* seconds before and after the end of the file: a time beyond */
-    FAR_BEHIND = 3600            /* is damaged, and would make a partition of its own */
+    FAR_BEFORE = 90 * 24 * 3600, /* A time so many seconds before or after the end of the file */
+    FAR_BEHIND = 3600            /* is damaged: it would make a partition of its own. */
 };
 
 const char *const native_extra_names[NATIVE_EXTRAS] = {"wall", "batch", "part"};

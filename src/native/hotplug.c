@@ -55,7 +55,7 @@ static void came(struct native_session *s, unsigned cpu)
 {
     struct spex_error error;
     bool back = native_ring_of(&s->opened, cpu);
-    native_drain(s); /* what it had left */
+    native_drain(s); /* reads what its old ring still holds */
     pthread_mutex_lock(&s->lock);
     enum spex_status status = native_open_cpu(&s->o, &s->opened, cpu, &error);
     const struct open_ring *r = status ? NULL : native_ring_of(&s->opened, cpu);

@@ -14,9 +14,9 @@ struct report {
     struct bins bins;
     uint64_t at_work[BINS_MOST]; /* ns of all CPUs in each interval */
     struct cube cubes[SETS];
-    struct spex_group *feeds[FEEDS]; /* of which cubes are made */
+    struct spex_group *feeds[FEEDS]; /* groups that the cubes are made from */
     struct spex_sharing *sharing;
-    struct sharing_hot *lines; /* that took the most cycles, the first of which are shown */
+    struct sharing_hot *lines; /* lines that took the most cycles; the first are shown */
     size_t line_count;
     struct line_set hot, closer; /* those that are shown; with what threads may share */
     struct findings *findings;

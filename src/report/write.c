@@ -165,7 +165,7 @@ static const struct {
 enum { SECTIONS = sizeof sections / sizeof *sections, WRITERS = 4 };
 
 struct writing {
-    struct json json; /* as it was before the first section */
+    struct json json; /* the state before the first section */
     struct limits limits;
     struct out texts[SECTIONS];
     bool changed[SECTIONS];
