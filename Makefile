@@ -63,8 +63,8 @@ check-html:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite report
 
-# Debian's sqlite3, python3, redis and pigz: the first row of report, and time against
-# exact cycles. Some minutes.
+# Eight of Debian's programs and the examples on two cores: the first row of report, time against
+# exact cycles; pairs of functions on four. Half an hour.
 check-programs:
 	@scripts/setup build demo check
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
