@@ -100,6 +100,19 @@ check("rows of 48 bytes: their size by their type, not by what lies beside one a
       "pad each 48-byte object to whole cache lines" in out and "8-byte object" not in
       out.replace("48-byte object", ""), out)
 
+# ---- which model made it: report, JSON, page ----
+path, page = os.path.join(WORK, "found.data"), os.path.join(WORK, "found.html")
+says = r"neoverse-n1, sampled, spex \d+\.\d+\.\d+"
+check("report says which model and version it was, and what intervals do not cover",
+      re.search(f"model: {says}; intervals cover sampling, not the model's error",
+                spex("report", "-i", path)[1].decode()))
+check("JSON too", re.fullmatch(says, json.loads(
+    spex("report", "--format", "json", "-i", path)[1])["sampling"]["model"]))
+code, out, err = spex("html", "-o", page, path)
+text = open(page).read() if not code else ""
+check("and the page", re.search(f'"model":"{says}"', text.replace('": "', '":"')) and
+      'fact("model"' in text, err)
+
 # ---- notes come after the answer, three lines of them ----
 libraries, source = [], os.path.join(WORK, "notes.c")
 for n in range(4):

@@ -41,6 +41,7 @@ function head() {
     document.getElementById("head").replaceChildren(
         h("div", {class: "row"}, h("h1", {}, document.title), h("button", {class: "theme", onclick: theme, "aria-label": "Light or dark"}, "◐")),
         answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
+            fact("model", s.model && `${s.model}; intervals cover sampling, not the model's error`),
             fact("machine", [s.cpu, p.machine, p.host, p.kernel].filter(Boolean).join(", ")),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
