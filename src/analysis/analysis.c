@@ -296,7 +296,10 @@ struct memory *analysis_account(const struct spex_analysis *a)
 const char *analysis_comm(const struct spex_analysis *a, int32_t pid)
 {
     const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
-    const struct thread *best = NULL;
+    const struct thread *best = state_find(threads, (uint32_t)pid);
+    if (best && best->samples && best->latest.pid == pid && best->latest.comm)
+        return best->latest.comm;
+    best = NULL;
     for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
         const struct thread *t = threads->slots[i].value;
         if (t && t->samples && t->latest.pid == pid && t->latest.comm &&

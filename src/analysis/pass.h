@@ -280,6 +280,8 @@ void changes_add(struct changes *changes, int32_t id, uint64_t time);
 void changes_sort(struct changes *changes);
 /* Where the value of a key is, or is to be stored if it is NULL. */
 void **state_slot(struct table *table, uint64_t key);
+/* The value, or NULL. */
+void *state_find(const struct table *table, uint64_t key);
 void state_free(struct table *table, bool values);
 /* Of two names, the one since the later time; of two processes then, the one with a number. */
 static inline void thread_latest(struct thread *t, uint64_t since, const char *comm, int32_t pid)

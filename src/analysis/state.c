@@ -66,6 +66,16 @@ void **state_slot(struct table *table, uint64_t key)
     return &table->slots[i].value;
 }
 
+void *state_find(const struct table *table, uint64_t key)
+{
+    if (!table->slots)
+        return NULL;
+    size_t i = hash_word(hash_seed(), key) & table->mask;
+    while (table->slots[i].value && table->slots[i].key != key)
+        i = (i + 1) & table->mask;
+    return table->slots[i].value;
+}
+
 const char *analysis_intern(struct spex_analysis *a, const char *text)
 {
     const char *found = NULL;
