@@ -1,3 +1,4 @@
+/* How long a mangled C++ name may become. */
 #ifndef ANALYSIS_EXPAND_H
 #define ANALYSIS_EXPAND_H
 

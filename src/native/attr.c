@@ -1,3 +1,4 @@
+/* What perf_event_open is asked for, by the options of a recording. */
 #include "open.h"
 
 #include "base/bits.h"

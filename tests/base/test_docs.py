@@ -1,8 +1,8 @@
 """
 The documents hold together: each link has a target, each file that a page names is there, and
-docs/README.md lists every page.
+docs/README.md lists every page, docs/tree.md every file of the source.
 """
-import glob, os, re, sys
+import glob, os, re, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
@@ -58,4 +58,7 @@ listed = re.findall(r"^\| \[([\w-]+\.md)\]", index, re.M)
 there = sorted((os.path.basename(p) for p in PAGES if os.path.dirname(p).endswith("/docs") and
                 not p.endswith("/README.md")), key=str.lower)
 equal("docs/README.md lists every page, by name", listed, there)
+tree = subprocess.run([f"{SOURCE}/scripts/tree.py"], capture_output=True, text=True)
+check("docs/tree.md is what the files say (scripts/tree.py --write makes it)",
+      tree.returncode == 0 and tree.stdout == open(f"{SOURCE}/docs/tree.md").read(), tree.stderr)
 done()
