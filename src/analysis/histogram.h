@@ -1,5 +1,5 @@
 /*
- * Exact histograms of 16-bit counters for very many keys, in bounded memory.
+ * Exact histograms of 16-bit counters for many keys, in bounded memory.
  *
  * A histogram is a handle, 0 when empty. It starts as a short list of values;
  * when that is full it becomes a directory of pages of counts, each page 64
