@@ -32,9 +32,9 @@ SPLIT = [("sampled detail, no samples", ["-c", "16776960"]),
 SPLIT_PROGRAMS = ["sort", "mixed"]
 # Where the time of a model goes, by functions of the plugin; the first that matches. What is
 # in none is the sample's: the unit, its records, latencies.
-FAR_PARTS = [("block entry", r"on_(block|early|handler)_sampled|push_|spex_timing_far_lines"
+FAR_PARTS = [("block entry", r"on_(block|early|handler)_sampled|push_|timing_far_lines"
               r"|timing_fetch"),
-             ("directions and targets", r"spex_timing_predict|direction|indirect|learn|timing_btb"),
+             ("directions and targets", r"timing_predict|direction|indirect|learn|timing_btb"),
              ("accesses to level 1", r"on_(load|store)_sampled"),
              ("other accesses", r"spex_timing_far|far_|timing_|uarch_|own|tlb_|touch|find|place"
               r"|put|l[12]_|llc_|beyond|from_|serve|make_newest|unlink_age|upgrade|stride|spatial"
@@ -43,7 +43,7 @@ FULL_PARTS = [("callbacks", r"on_(block|access|atomic|early|handler)_full|flow_t
               ("scoreboard, what is remembered", r"spex_timing_(run|follow|clock)|timing_memo_|"
                r"held|run_(all|each|first|other|known)|pass|make_step|state_of|fill_steps"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
-              ("directions and targets", r"spex_timing_predict|direction|indirect|learn"),
+              ("directions and targets", r"timing_predict|direction|indirect|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
               ("instruction side", r"timing_(fetch|btb)|itlb|line$"),
               ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|"

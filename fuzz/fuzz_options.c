@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data + 1, size - 1);
     text[size - 1] = 0;
     unsigned which = data[0] % (FILTERS + 4);
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
     struct spex_error error = {0};
     enum spex_key key;
     if (which < FILTERS)
@@ -75,10 +75,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unit(text, NULL);
     else if (which == FILTERS + 2)
         unit(NULL, text);
-    else if (spex_cpu_read(text, &cpu, &error) != SPEX_OK)
+    else if (cpu_read(text, &cpu, &error) != SPEX_OK)
         must(error.text[0]);
     else
-        must(spex_uarch_config_set(&cpu.model, text, &error) == SPEX_OK || error.text[0]);
+        must(uarch_config_set(&cpu.model, text, &error) == SPEX_OK || error.text[0]);
     spex_key_parse(text, strlen(text), &key);
     free(text);
     return 0;

@@ -39,7 +39,7 @@ struct blame {
     uint64_t again;        /* slot from which dispatch could go on after that */
 };
 
-/* A block that has run, as in struct spex_timing_run. */
+/* A block that has run, as in struct timing_run. */
 struct blame_block {
     const struct account_insn *insns;
     uint32_t executed;
@@ -107,14 +107,14 @@ static inline void blame_forget(struct blame *b)
 }
 
 /* Nothing follows for a while: the rest is of what has not retired. */
-static inline void blame_drain(struct blame *b, const struct spex_uarch_config *c)
+static inline void blame_drain(struct blame *b, const struct uarch_config *c)
 {
     blame_oldest(b, b->retire * c->width, c->width);
     blame_forget(b);
 }
 
 static inline __attribute__((always_inline)) void blame_count(struct blame *b,
-                                                              const struct spex_uarch_config *c,
+                                                              const struct uarch_config *c,
                                                               const struct blame_block *block,
                                                               blame_sum *sum, const void *context)
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 
 static const struct row {
-    struct spex_uarch_parameter p;
+    struct uarch_parameter p;
     size_t at;
 } rows[] = {
 #define PARAM(field, key, unit, min, max, text)                                                    \
-    {{key, unit, text, min, max}, offsetof(struct spex_uarch_config, field)},
+    {{key, unit, text, min, max}, offsetof(struct uarch_config, field)},
 #include "account/numbers.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -24,17 +24,17 @@ static const struct {
 };
 enum { PRESETS = sizeof presets / sizeof presets[0] };
 
-const char *spex_uarch_preset_name(size_t index)
+const char *uarch_preset_name(size_t index)
 {
     return index < PRESETS ? presets[index].name : NULL;
 }
 
-const char *spex_uarch_preset_text(size_t index)
+const char *uarch_preset_text(size_t index)
 {
     return index < PRESETS ? presets[index].text : NULL;
 }
 
-bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter)
+bool uarch_parameter(size_t index, struct uarch_parameter *parameter)
 {
     if (index >= ROWS)
         return false;
@@ -42,12 +42,12 @@ bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter)
     return true;
 }
 
-static uint32_t *field(struct spex_uarch_config *config, size_t index)
+static uint32_t *field(struct uarch_config *config, size_t index)
 {
     return (uint32_t *)((char *)config + rows[index].at);
 }
 
-uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t index)
+uint32_t uarch_config_get(const struct uarch_config *config, size_t index)
 {
     return *(const uint32_t *)((const char *)config + rows[index].at);
 }
@@ -84,7 +84,7 @@ static enum spex_status check_sets(const char *name, uint64_t lines, uint32_t wa
     return SPEX_OK;
 }
 
-static enum spex_status check(const struct spex_uarch_config *c, struct spex_error *error)
+static enum spex_status check(const struct uarch_config *c, struct spex_error *error)
 {
     enum spex_status status;
     if ((status = check_sets("l1d", c->l1d_size >> UARCH_LINE, c->l1d_ways, error)) ||
@@ -144,10 +144,10 @@ static size_t find_key(const char *key, size_t length)
     return r;
 }
 
-static enum spex_status set_value(struct spex_uarch_config *config, size_t r, const char *value,
+static enum spex_status set_value(struct uarch_config *config, size_t r, const char *value,
                                   size_t length, struct spex_error *error)
 {
-    const struct spex_uarch_parameter *p = &rows[r].p;
+    const struct uarch_parameter *p = &rows[r].p;
     uint32_t number;
     if (!parse_number(value, length, &number) || number < p->min || number > p->max)
         return fail(error, SPEX_RANGE, "'%s=%.*s': %s is a number of %s from %u to %u", p->key,
@@ -169,7 +169,7 @@ static size_t word_at(const char **at, const char *end)
 }
 
 /* Keys that identify the CPU are not for the model: <guest/cpu.h>. */
-static enum spex_status skip_identity(void *context, const struct spex_uarch_line *line,
+static enum spex_status skip_identity(void *context, const struct uarch_line *line,
                                       struct spex_error *error)
 {
     static const char *const keys[] = {"features", "layout", "select_group", "sve.bits"};
@@ -182,9 +182,8 @@ static enum spex_status skip_identity(void *context, const struct spex_uarch_lin
 }
 
 /* One line of a parameter, or of something else. seen: by row. */
-static enum spex_status read_line(const struct spex_uarch_line *line, spex_uarch_other *other,
-                                  void *context, struct spex_uarch_config *work, bool *seen,
-                                  struct spex_error *error)
+static enum spex_status read_line(const struct uarch_line *line, uarch_other *other, void *context,
+                                  struct uarch_config *work, bool *seen, struct spex_error *error)
 {
     size_t r = find_key(line->key, line->key_length);
     if (r == ROWS) {
@@ -200,15 +199,15 @@ static enum spex_status read_line(const struct spex_uarch_line *line, spex_uarch
     return set_value(work, r, line->value, line->value_length, error);
 }
 
-enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *other, void *context,
-                                        struct spex_uarch_config *config, struct spex_error *error)
+enum spex_status uarch_config_read(const char *text, uarch_other *other, void *context,
+                                   struct uarch_config *config, struct spex_error *error)
 {
-    struct spex_uarch_config work = {.sources = ARCH_SOURCES_COMMON};
+    struct uarch_config work = {.sources = ARCH_SOURCES_COMMON};
     bool seen[ROWS] = {false};
     unsigned number = 0;
     for (const char *next = text; *next; number++) {
         const char *end = next + strcspn(next, "\n");
-        struct spex_uarch_line line = {.key = next};
+        struct uarch_line line = {.key = next};
         struct spex_error why = {0};
         next = *end ? end + 1 : end;
         line.key_length = word_at(&line.key, end);
@@ -248,25 +247,25 @@ static const char *preset_list(char text[256])
     return text;
 }
 
-enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
-                                          struct spex_error *error)
+enum spex_status uarch_config_preset(const char *name, struct uarch_config *config,
+                                     struct spex_error *error)
 {
     char list[256];
     size_t i = find_preset(name, strlen(name));
     if (i == PRESETS)
         return fail(error, SPEX_INVALID, "no model '%s'; there are %s", name, preset_list(list));
-    return spex_uarch_config_read(presets[i].text, NULL, NULL, config, error);
+    return uarch_config_read(presets[i].text, NULL, NULL, config, error);
 }
 
 /* ---- words of --model ---- */
 
-const char *spex_uarch_mode(const struct spex_uarch_config *config)
+const char *uarch_mode(const struct uarch_config *config)
 {
     return config->none ? "none" : config->sampled ? "sampled" : "full";
 }
 
 /* full, sampled, none: how the numbers are used. */
-static bool set_mode(struct spex_uarch_config *config, const char *word, size_t length)
+static bool set_mode(struct uarch_config *config, const char *word, size_t length)
 {
     static const char *const modes[3] = {"full", "none", "sampled"};
     for (unsigned m = 0; m < 3; m++)
@@ -278,12 +277,12 @@ static bool set_mode(struct spex_uarch_config *config, const char *word, size_t 
     return false;
 }
 
-static void no_prefetch(struct spex_uarch_config *c)
+static void no_prefetch(struct uarch_config *c)
 {
     c->pf_code = c->pf_stride = c->pf_stream = c->pf_l2 = c->pf_next = c->pf_spatial = 0;
 }
 
-static enum spex_status set_word(struct spex_uarch_config *work, const char *word, size_t length,
+static enum spex_status set_word(struct uarch_config *work, const char *word, size_t length,
                                  struct spex_error *error)
 {
     static const char none[] = "prefetch=none";
@@ -293,9 +292,8 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
         size_t i = find_preset(word, length);
         if (i <
             PRESETS) { /* numbers of another CPU; its SPU, its records and the kind of model stay */
-            struct spex_uarch_config before = *work;
-            enum spex_status status =
-                spex_uarch_config_read(presets[i].text, NULL, NULL, work, error);
+            struct uarch_config before = *work;
+            enum spex_status status = uarch_config_read(presets[i].text, NULL, NULL, work, error);
             work->sources = before.sources;
             work->none = before.none;
             work->sampled = before.sampled;
@@ -324,10 +322,10 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
     return status ? fail(error, status, "model %.400s", why.text) : SPEX_OK;
 }
 
-enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
-                                       struct spex_error *error)
+enum spex_status uarch_config_set(struct uarch_config *config, const char *words,
+                                  struct spex_error *error)
 {
-    struct spex_uarch_config work = *config;
+    struct uarch_config work = *config;
     for (const char *word = words;;) {
         size_t length = strcspn(word, ",");
         enum spex_status status = set_word(&work, word, length, error);

@@ -14,7 +14,7 @@ enum {
     SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
 };
 
-struct spex_uarch_config {
+struct uarch_config {
 #define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "account/numbers.def"
     bool sampled;    /* --model sampled: details near samples alone */
@@ -23,27 +23,27 @@ struct spex_uarch_config {
 };
 
 /* The word of --model that uses the numbers so: sampled, full or none. */
-const char *spex_uarch_mode(const struct spex_uarch_config *config);
+const char *uarch_mode(const struct uarch_config *config);
 
 /* The files of share/cpus: names and what is in them; NULL past the last. */
-const char *spex_uarch_preset_name(size_t index);
-const char *spex_uarch_preset_text(size_t index);
-enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
-                                          struct spex_error *error);
+const char *uarch_preset_name(size_t index);
+const char *uarch_preset_text(size_t index);
+enum spex_status uarch_config_preset(const char *name, struct uarch_config *config,
+                                     struct spex_error *error);
 /*
  * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. Other keys
  * of a file go to `other`, which returns SPEX_UNSUPPORTED for one that it does not know; NULL
  * accepts the keys of our files and ignores them. The error names the line. *config is untouched
  * on failure.
  */
-struct spex_uarch_line {
+struct uarch_line {
     const char *key, *value; /* not terminated */
     size_t key_length, value_length;
 };
-typedef enum spex_status spex_uarch_other(void *context, const struct spex_uarch_line *line,
-                                          struct spex_error *error);
-enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *other, void *context,
-                                        struct spex_uarch_config *config, struct spex_error *error);
+typedef enum spex_status uarch_other(void *context, const struct uarch_line *line,
+                                     struct spex_error *error);
+enum spex_status uarch_config_read(const char *text, uarch_other *other, void *context,
+                                   struct uarch_config *config, struct spex_error *error);
 
 /*
  * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
@@ -51,15 +51,15 @@ enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *othe
  * word and what is allowed. SPEX_OK only if the whole configuration is consistent; *config is
  * untouched otherwise.
  */
-enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
-                                       struct spex_error *error);
+enum spex_status uarch_config_set(struct uarch_config *config, const char *words,
+                                  struct spex_error *error);
 
 /* For help and docs: row index of numbers.def; false past the last. */
-struct spex_uarch_parameter {
+struct uarch_parameter {
     const char *key, *unit, *text;
     uint32_t min, max;
 };
-bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter);
-uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t index);
+bool uarch_parameter(size_t index, struct uarch_parameter *parameter);
+uint32_t uarch_config_get(const struct uarch_config *config, size_t index);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void account_latencies(const struct spex_uarch_config *c, uint16_t l[SPEX_EXEC_CLASS_COUNT])
+void account_latencies(const struct uarch_config *c, uint16_t l[SPEX_EXEC_CLASS_COUNT])
 {
     l[SPEX_EXEC_NOP] = 1;
     l[SPEX_EXEC_ALU] = (uint16_t)c->lat_alu;
@@ -29,7 +29,7 @@ void account_latencies(const struct spex_uarch_config *c, uint16_t l[SPEX_EXEC_C
     l[SPEX_EXEC_BARRIER] = (uint16_t)c->lat_barrier;
 }
 
-uint32_t account_parts(const struct spex_uarch_config *c)
+uint32_t account_parts(const struct uarch_config *c)
 {
     const uint32_t by[] = {c->pipes_alu,  c->pipes_mul,   c->pipes_branch, c->pipes_fp,
                            c->pipes_load, c->pipes_store, c->btb_pairs + 1};
@@ -112,7 +112,7 @@ static void quick_init(struct account_op *u)
     u->quick = u->kind == ACCOUNT_LOAD && !many && data == u->dst[0];
 }
 
-void account_op(const struct spex_uarch_config *c, const uint16_t *latency, struct account_op *u,
+void account_op(const struct uarch_config *c, const uint16_t *latency, struct account_op *u,
                 const struct spex_op *op)
 {
     unsigned n = 0, size = op->access_size;
@@ -157,7 +157,7 @@ void account_use(struct account_ports *ports, const struct spex_op *op)
         ports->used[port] += memory && op->access_bytes > 16 ? (op->access_bytes + 15u) / 16 : 1;
 }
 
-uint64_t account_extra(const struct spex_uarch_config *c, const struct account_ports *ports)
+uint64_t account_extra(const struct uarch_config *c, const struct account_ports *ports)
 {
     const uint32_t pipes[ACCOUNT_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
                                            c->pipes_fp,  c->pipes_load, c->pipes_store};

@@ -59,11 +59,11 @@ struct account_insn {
 };
 
 /* Latency of each class of operation. */
-void account_latencies(const struct spex_uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
+void account_latencies(const struct uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
 /* Is destination d of a load or store its base register, which is ready at once? */
 bool account_writes_base(const struct spex_op *op, unsigned d);
 /* latency: by class. */
-void account_op(const struct spex_uarch_config *c, const uint16_t *latency, struct account_op *u,
+void account_op(const struct uarch_config *c, const uint16_t *latency, struct account_op *u,
                 const struct spex_op *op);
 
 /* ---- ports ---- */
@@ -74,12 +74,12 @@ struct account_ports {
 };
 void account_use(struct account_ports *ports, const struct spex_op *op);
 /* Parts of a cycle of dispatch that the ports of a block take beyond that of its instructions. */
-uint64_t account_extra(const struct spex_uarch_config *c, const struct account_ports *ports);
+uint64_t account_extra(const struct uarch_config *c, const struct account_ports *ports);
 
 /* ---- time ---- */
 
 /* Parts of a cycle, such that width and pipes divide it. */
-uint32_t account_parts(const struct spex_uarch_config *c);
+uint32_t account_parts(const struct uarch_config *c);
 /*
  * dispatch, cycles << 16 | parts later; begin: the first part of a cycle, of which the last is
  * 65535.

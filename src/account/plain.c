@@ -12,7 +12,7 @@ static inline uint64_t sooner(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void plain_init(struct plain *p, const struct spex_uarch_config *c)
+void plain_init(struct plain *p, const struct uarch_config *c)
 {
     memset(p, 0, sizeof *p);
     p->c = c;
@@ -60,7 +60,7 @@ static uint64_t forwarded(const struct plain *p, uint64_t place, uint64_t issue,
 /* The cycle from which on window and queues have room. */
 static uint64_t room(const struct plain *p, unsigned kind)
 {
-    const struct spex_uarch_config *c = p->c;
+    const struct uarch_config *c = p->c;
     uint64_t at = p->number >= c->rob ? p->retired[(p->number - c->rob) % PLAIN_WINDOW] : 0;
     if (kind == ACCOUNT_LOAD && p->loads >= c->loads)
         at = later(at, p->load_retired[(p->loads - c->loads) % PLAIN_LOADS]);

@@ -20,7 +20,7 @@ enum {
 };
 
 struct plain {
-    const struct spex_uarch_config *c;
+    const struct uarch_config *c;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint64_t ready[ACCOUNT_REGS];
     uint64_t dispatch, share, begin, parts; /* as in uarch/account.h */
@@ -34,7 +34,7 @@ struct plain {
     } stored[PLAIN_PLACES];
 };
 
-void plain_init(struct plain *p, const struct spex_uarch_config *c);
+void plain_init(struct plain *p, const struct uarch_config *c);
 /* Nothing is in the core at this cycle: after a system call. */
 void plain_restart(struct plain *p, uint64_t cycle);
 

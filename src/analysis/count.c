@@ -4,7 +4,7 @@
 #include <string.h>
 
 /*
- * Facts as bits in the order of struct spex_stats, from bit 1 on: events 1 to 10 and 19 to 21,
+ * Facts as bits in the order of struct stats, from bit 1 on: events 1 to 10 and 19 to 21,
  * answered by a peer, reads, writes, the three latencies, branch, and those below.
  */
 enum { FACTS = 24, FACT = 1, LATENCY = 17, SAMPLE = 21, EXECUTES = 22, REPEATS = 23 };
@@ -13,13 +13,13 @@ _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCES
                    SPEX_EV_MODIFIED == 21 && SPEX_SAMPLE_PEER == 2 && SPEX_SAMPLE_READS == 4 &&
                    SPEX_SAMPLE_WRITES == 8 && SPEX_HAS_TOTAL == 1 << 5 &&
                    SPEX_HAS_ISSUE == 1 << 6 && SPEX_HAS_TRANSLATION == 1 << 7 &&
-                   offsetof(struct spex_stats, latency_count) == 4 * (LATENCY - FACT) &&
-                   offsetof(struct spex_stats, samples) == 4 * (SAMPLE - FACT) &&
-                   offsetof(struct spex_stats, executes) == 4 * (EXECUTES - FACT) &&
-                   offsetof(struct spex_stats, repeats) == 4 * (REPEATS - FACT) &&
+                   offsetof(struct stats, latency_count) == 4 * (LATENCY - FACT) &&
+                   offsetof(struct stats, samples) == 4 * (SAMPLE - FACT) &&
+                   offsetof(struct stats, executes) == 4 * (EXECUTES - FACT) &&
+                   offsetof(struct stats, repeats) == 4 * (REPEATS - FACT) &&
                    SPEX_LATENCY_TOTAL == 0 && SPEX_LATENCY_ISSUE == 1 &&
                    SPEX_LATENCY_TRANSLATION == 2 && SPEX_LATENCY_EXECUTE == 3,
-               "the order of struct spex_stats and of latencies");
+               "the order of struct stats and of latencies");
 
 #define PART static inline __attribute__((always_inline))
 
@@ -58,7 +58,7 @@ PART bool is_after(const struct spex_sample *s, const struct spex_sample *before
 typedef uint32_t eight __attribute__((vector_size(32), aligned(8)));
 
 /* Eight at a time. */
-PART void count_facts(struct spex_stats *t, uint32_t facts)
+PART void count_facts(struct stats *t, uint32_t facts)
 {
 #define BITS(n)                                                                                    \
     {                                                                                              \
@@ -96,7 +96,7 @@ PART void count_one(struct spex_group *g, struct spex_row *row, const struct spe
                     const struct group_counted *c, unsigned histograms)
 {
     typedef uint64_t sums __attribute__((vector_size(32), aligned(8)));
-    struct spex_stats *t = &row->stats;
+    struct stats *t = &row->stats;
     /* no branches: the next row is unpredictable */
     count_facts(t, c->facts & ~((uint32_t)!repeats(g, row, before) << REPEATS));
     row->flags |= c->flags;

@@ -165,7 +165,7 @@ void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spe
     /* everything before the sums is an array of 32-bit counts */
     const uint32_t *n = (const uint32_t *)&from->stats;
     uint32_t *m = (uint32_t *)&to->stats;
-    for (size_t i = 0; i < offsetof(struct spex_stats, latency_sum) / sizeof *m; i++)
+    for (size_t i = 0; i < offsetof(struct stats, latency_sum) / sizeof *m; i++)
         m[i] += n[i];
     to->flags |= from->flags;
     to->stats.time += from->stats.time;

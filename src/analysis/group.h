@@ -172,7 +172,7 @@ typedef uint32_t group_latencies __attribute__((vector_size(16))); /* by enum sp
 struct group_counted {
     group_latencies each;
     uint64_t time;   /* ps */
-    uint64_t square; /* as struct spex_stats has it */
+    uint64_t square; /* as struct stats has it */
     uint32_t facts;
     uint8_t flags, source, memory; /* memory: source counts */
 };

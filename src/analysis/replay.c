@@ -29,15 +29,15 @@ static bool is_preset_of(const char *preset, const char *cpu)
 }
 
 /* Of the core's preset; its name, or NULL: a middling core that stands for one not known. */
-static const char *numbers_of(uint64_t midr, struct spex_uarch_config *config)
+static const char *numbers_of(uint64_t midr, struct uarch_config *config)
 {
     const struct spex_cpu_model *cpu = spex_cpu_find(midr);
     const char *name;
-    for (size_t i = 0; cpu && (name = spex_uarch_preset_name(i)); i++)
-        if (is_preset_of(name, spex_cpu_name(cpu)) && !spex_uarch_config_preset(name, config, NULL))
+    for (size_t i = 0; cpu && (name = uarch_preset_name(i)); i++)
+        if (is_preset_of(name, spex_cpu_name(cpu)) && !uarch_config_preset(name, config, NULL))
             return name;
-    spex_uarch_config_preset("neoverse-n1", config, NULL);
-    spex_uarch_config_set(config, "rob=160", NULL);
+    uarch_config_preset("neoverse-n1", config, NULL);
+    uarch_config_set(config, "rob=160", NULL);
     return NULL;
 }
 
@@ -148,7 +148,7 @@ static void add_latency(struct replayer *r, struct replay_seen *seen,
 static void add_full(struct replayer *r, struct replay_seen *seen)
 {
     enum { FEW = 8, L1_MISS = 1, LLC = 2, MEMORY = 4 };
-    const struct spex_uarch_config *c = &r->config;
+    const struct uarch_config *c = &r->config;
     const uint8_t source = seen->full_source;
     uint64_t took = source & MEMORY    ? c->dram_latency
                     : source & LLC     ? c->llc_latency

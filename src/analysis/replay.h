@@ -187,7 +187,7 @@ struct flows;
 
 struct replayer {
     struct spex_analysis *analysis;
-    struct spex_uarch_config config;
+    struct uarch_config config;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     unsigned most;
     struct ids site_ids, name_ids;

@@ -76,7 +76,7 @@ static bool is_dense(struct replayer *r, uint32_t at)
  */
 static uint32_t target_cycles(struct walk *w, uint32_t at)
 {
-    const struct spex_uarch_config *c = &w->r->config;
+    const struct uarch_config *c = &w->r->config;
     const bool dense = c->btb_dense && is_dense(w->r, at);
     w->r->sites[at].taken = true;
     const uint32_t entries = c->btb_pairs && w->r->sites[at].flow == REPLAY_COND ? 2 : 1;

@@ -8,7 +8,7 @@
 #include <spex/analysis.h>
 
 /* The first 23 are counted together: their order is that of group.c's facts. */
-struct spex_stats {
+struct stats {
     uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
     uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
     uint32_t latency_count[SPEX_LATENCY_EXECUTE], branches;
@@ -25,19 +25,19 @@ struct spex_stats {
     uint64_t square_low, square_high;
 };
 
-static inline void stats_add_square(struct spex_stats *s, uint64_t square)
+static inline void stats_add_square(struct stats *s, uint64_t square)
 {
     s->square_low += square;
     s->square_high += s->square_low < square;
 }
 
-static inline double stats_square(const struct spex_stats *s)
+static inline double stats_square(const struct stats *s)
 {
     return (double)s->square_high * 0x1p64 + (double)s->square_low;
 }
 
 struct spex_row {
-    struct spex_stats stats;
+    struct stats stats;
     uint32_t flags; /* of all its samples: enum spex_sample_flag */
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };

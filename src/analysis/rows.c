@@ -15,7 +15,7 @@ uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat)
 {
     assert(row);
     static const uint16_t at[SPEX_STAT_COUNT] = {
-#define STAT(name, field) [SPEX_STAT_##name] = offsetof(struct spex_stats, field)
+#define STAT(name, field) [SPEX_STAT_##name] = offsetof(struct stats, field)
         STAT(SAMPLES, samples),
         STAT(RETIRED, retired),
         STAT(READS, reads),
@@ -232,7 +232,7 @@ struct spex_interval time_interval(double time, double square, double all, doubl
 /* Of a row's samples how many follow another of it, beyond chance: 0 to 1. */
 static double stays(const struct spex_group *g, const struct spex_row *row)
 {
-    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    const struct stats *s = &row->stats, *t = &g->total->stats;
     if (!s->samples || s->samples == t->samples)
         return 1;
     const double chance = (double)s->samples / (double)t->samples;
@@ -258,7 +258,7 @@ double row_time_ends(const struct spex_group *g, const struct spex_row *row)
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
 {
     assert(g && row);
-    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    const struct stats *s = &row->stats, *t = &g->total->stats;
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
     const double time = (double)s->time / 1000, all = (double)t->time / 1000;

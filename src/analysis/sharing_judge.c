@@ -72,7 +72,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
     bool writes[CELLS];
     for (size_t i = 0; i < result->uses; i++) {
         const struct spex_shared_use *use = &s->uses[result->first_use + i];
-        const struct spex_stats *t = &use->row->stats;
+        const struct stats *t = &use->row->stats;
         result->samples += t->samples;
         result->loads += t->reads;
         result->stores += t->writes;

@@ -58,8 +58,8 @@ static int run_one(const struct batch_run *job, const char *place, size_t index)
         cli_error("%s: %s", counts, strerror(errno));
         status = CLI_DATA;
     }
-    spex_run_close(run.left);
-    spex_engine_free(run.engine);
+    left_close(run.left);
+    engine_free(run.engine);
     output_close(&output);
     return status;
 }

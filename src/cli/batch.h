@@ -10,7 +10,7 @@ struct batch_run {
     const char *name; /* for messages; NULL: none are shown of a program that ends well */
     struct run_options options;
     char **argv;
-    const char *alone; /* as in struct spex_engine_options, like these: */
+    const char *alone; /* as in struct engine_options, like these: */
     uint64_t stack;
     const char *start_at, *stop_at;
     const char *input, *directory; /* standard input, if not /dev/null; where it runs */
@@ -18,7 +18,7 @@ struct batch_run {
     bool show;                     /* its output at its end; else only if it fails */
     /* the result */
     char data[BATCH_PATH]; /* its profile */
-    struct spex_engine_totals totals;
+    struct engine_totals totals;
     int status; /* of waitpid */
     bool done;  /* the other members are set */
 };

@@ -43,7 +43,7 @@ static double fit(double size, const struct geometry *g, unsigned *ways)
 
 struct writing {
     struct calibrate *c;
-    struct spex_uarch_config base;
+    struct uarch_config base;
     FILE *file;
     const char *base_name, *text;
     unsigned ways[sizeof geometries / sizeof *geometries];
@@ -65,7 +65,7 @@ static const struct calibrate_value *value_of(const struct calibrate *c, const c
 }
 
 /* A whole number that the key may have. */
-static unsigned whole(const struct spex_uarch_parameter *p, double value)
+static unsigned whole(const struct uarch_parameter *p, double value)
 {
     double n = round(value);
     if (!strcmp(p->key, "ras.depth"))
@@ -84,7 +84,7 @@ static void write_number(struct writing *w, const char *key, unsigned n, const c
 }
 
 /* A line of the base whose key is a number of the model. */
-static void write_line(struct writing *w, const struct spex_uarch_parameter *p, unsigned old,
+static void write_line(struct writing *w, const struct uarch_parameter *p, unsigned old,
                        const char *source)
 {
     const struct calibrate_claim *claim;
@@ -115,14 +115,14 @@ static void write_line(struct writing *w, const struct spex_uarch_parameter *p, 
 
 static void find_sizes(struct writing *w)
 {
-    struct spex_uarch_parameter p;
+    struct uarch_parameter p;
     const struct calibrate_claim *claim;
     for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
         const struct geometry *g = &geometries[i];
         const struct calibrate_value *v = value_of(w->c, g->size, &claim);
-        for (size_t r = 0; v && spex_uarch_parameter(r, &p); r++)
+        for (size_t r = 0; v && uarch_parameter(r, &p); r++)
             if (!strcmp(p.key, g->ways))
-                w->ways[i] = spex_uarch_config_get(&w->base, r);
+                w->ways[i] = uarch_config_get(&w->base, r);
         if (v && v->measured.value > 0)
             w->size[i] = fit(v->measured.value, g, &w->ways[i]);
     }
@@ -143,7 +143,7 @@ static void write_text(struct writing *w, const char *text)
         next = *end ? end + 1 : end;
         size_t length = strcspn(line, " \n");
         char source[400];
-        struct spex_uarch_parameter p;
+        struct uarch_parameter p;
         const char *at = line + length;
         at += strspn(at, " ");
         at += strcspn(at, " \n");
@@ -152,9 +152,9 @@ static void write_text(struct writing *w, const char *text)
         for (size_t i = 0; i < sizeof identity / sizeof *identity; i++)
             if (is(identity[i], line, length))
                 fprintf(w->file, "%.*s\n", (int)(end - line), line);
-        for (size_t r = 0; spex_uarch_parameter(r, &p); r++)
+        for (size_t r = 0; uarch_parameter(r, &p); r++)
             if (is(p.key, line, length))
-                write_line(w, &p, spex_uarch_config_get(&w->base, r), source);
+                write_line(w, &p, uarch_config_get(&w->base, r), source);
     }
 }
 
@@ -176,7 +176,7 @@ int calibrate_write(struct calibrate *c, const char *base, const char *base_name
 {
     struct writing w = {.c = c, .base_name = base_name, .text = base};
     struct spex_error error;
-    if (spex_uarch_config_read(base, NULL, NULL, &w.base, &error)) {
+    if (uarch_config_read(base, NULL, NULL, &w.base, &error)) {
         cli_error("%s: %s", base_name, error.text);
         return CLI_DATA;
     }

@@ -103,16 +103,16 @@ static void add_number(uint64_t *hash, uint64_t number)
 static int name_model(const struct check_case *c, char name[20])
 {
     struct spex_error error;
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    if (spex_cpu_parse(c->cpu, &cpu, &error))
+    if (cpu_parse(c->cpu, &cpu, &error))
         return cli_usage("%s: %s; 'spex help cpus' has the names of CPUs", c->name, error.text);
     for (size_t i = 0; i < c->model.count; i++)
-        if (spex_uarch_config_set(&cpu.model, c->model.items[i], &error))
+        if (uarch_config_set(&cpu.model, c->model.items[i], &error))
             return cli_usage("%s: model: %s", c->name, error.text);
-    struct spex_uarch_parameter p;
-    for (size_t i = 0; spex_uarch_parameter(i, &p); i++)
-        add_number(&hash, spex_uarch_config_get(&cpu.model, i));
+    struct uarch_parameter p;
+    for (size_t i = 0; uarch_parameter(i, &p); i++)
+        add_number(&hash, uarch_config_get(&cpu.model, i));
     add_number(&hash, cpu.vector_bits);
     snprintf(name, 20, "%016llx", (unsigned long long)hash);
     return CLI_OK;
@@ -238,7 +238,7 @@ int check_run(struct check_plan *plan, const struct check_engine *engine,
         strcat(place, ".check-XXXXXX");
         if (mkdtemp(place)) {
             status = run_in(plan, engine, place, models, results);
-            if (!spex_run_remove(place))
+            if (!left_remove(place))
                 cli_error("%s stays", place);
         } else {
             cli_error("%s: %s", place, strerror(errno));

@@ -99,7 +99,7 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
 {
     struct table *table = table_new(columns);
     bool text = p->options->format == TABLE_AS_TEXT;
-    const struct spex_stats *all = &spex_group_total(group)->stats;
+    const struct stats *all = &spex_group_total(group)->stats;
     size_t rows = spex_group_count(group);
     for (unsigned k = 0; columns[k].name; k++) {
         bool key = columns[k].type == TABLE_TEXT, ours = !key;
@@ -110,7 +110,7 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
     }
     for (size_t i = 0; i < rows && (!text || i < most); i++) {
         const struct spex_row *row = spex_group_row(group, i);
-        const struct spex_stats *t = &row->stats;
+        const struct stats *t = &row->stats;
         if (text && s == BRANCHES && i &&
             (!t->mispredicted || (uint64_t)t->mispredicted * 200 < mispredicts))
             break; /* below 0.5% of all mispredicts */
@@ -158,7 +158,7 @@ static int run_branch(void *options, int argc, char **argv)
     p.status = advice_run(&advice, &p);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);
-    const struct spex_stats *t = &spex_group_total(b.groups[KINDS])->stats;
+    const struct stats *t = &spex_group_total(b.groups[KINDS])->stats;
     struct table_options how = profile_table(&p);
     bool json = how.format == TABLE_AS_JSON, text = how.format == TABLE_AS_TEXT;
     if (!p.status && !profile_empty(&p, t->samples,

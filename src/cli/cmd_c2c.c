@@ -65,7 +65,7 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
     bool text = p->options->format == TABLE_AS_TEXT;
     for (size_t i = 0; i < line->uses; i++) {
         const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
-        const struct spex_stats *t = &use->row->stats;
+        const struct stats *t = &use->row->stats;
         /* uses of at least a hundredth of the line's samples, and no more than a screenful */
         if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
             continue;

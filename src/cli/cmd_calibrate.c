@@ -27,7 +27,7 @@ struct calibrate_options {
 struct base {
     const char *name, *text;
     char *file; /* owned */
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
 };
 
 /* This machine, if it is one. */
@@ -43,10 +43,10 @@ static const char *preset_of(uint64_t midr)
 {
     const uint64_t part = 0xff00fff0; /* implementer and part number */
     struct spex_error error;
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
     const char *name;
-    for (size_t i = 0; midr && (name = spex_uarch_preset_name(i)); i++)
-        if (!spex_cpu_parse(name, &cpu, &error) && (cpu.features.midr & part) == (midr & part))
+    for (size_t i = 0; midr && (name = uarch_preset_name(i)); i++)
+        if (!cpu_parse(name, &cpu, &error) && (cpu.features.midr & part) == (midr & part))
             return name;
     return NULL;
 }
@@ -56,12 +56,12 @@ static int read_base(const char *word, struct base *base)
     struct spex_error error;
     const char *name;
     size_t size;
-    if (spex_cpu_parse(word, &base->cpu, &error))
+    if (cpu_parse(word, &base->cpu, &error))
         return cli_usage("%s; 'spex help cpus' has the names of CPUs", error.text);
     base->name = word;
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
+    for (size_t i = 0; (name = uarch_preset_name(i)); i++)
         if (!strcmp(name, word))
-            base->text = spex_uarch_preset_text(i);
+            base->text = uarch_preset_text(i);
     if (!base->text && base->cpu.file)
         base->text = base->file = file_read_named(word, BASE_MOST, FILE_ANY_OWNER, &size);
     if (!base->text)
@@ -74,10 +74,10 @@ static int read_base(const char *word, struct base *base)
 
 static int64_t base_number(const struct base *base, const char *key)
 {
-    struct spex_uarch_parameter p;
-    for (size_t i = 0; spex_uarch_parameter(i, &p); i++)
+    struct uarch_parameter p;
+    for (size_t i = 0; uarch_parameter(i, &p); i++)
         if (!strcmp(p.key, key))
-            return spex_uarch_config_get(&base->cpu.model, i);
+            return uarch_config_get(&base->cpu.model, i);
     return 0;
 }
 
@@ -206,7 +206,7 @@ static int run_calibrate(void *options, int argc, char **argv)
         strcat(c.place, ".calibrate-XXXXXX");
         if (mkdtemp(c.place)) {
             status = run_in(&c, o, &base, argv);
-            if (!spex_run_remove(c.place))
+            if (!left_remove(c.place))
                 cli_error("%s stays", c.place);
         } else {
             cli_error("%s: %s", c.place, strerror(errno));

@@ -53,7 +53,7 @@ static bool look_qemu(char found[FOUND])
     struct spex_error error;
     run_own_qemu(own, sizeof own - 16);
     strcat(own, "/qemu-aarch64");
-    if (spex_engine_qemu(NULL, own, found, FOUND, &error)) {
+    if (engine_qemu(NULL, own, found, FOUND, &error)) {
         snprintf(found, FOUND, "%s", error.text);
         return false;
     }

@@ -73,7 +73,7 @@ static const struct table_column level_columns[] = {
     {0},
 };
 
-static struct table *levels_table(const struct spex_stats *t)
+static struct table *levels_table(const struct stats *t)
 {
     const struct {
         const char *name;
@@ -146,7 +146,7 @@ static void draw_latencies(struct profile *p, const struct spex_group *group)
 static void print_translation(struct profile *p, const struct spex_group *group)
 {
     const struct spex_row *total = spex_group_total(group);
-    const struct spex_stats *t = &total->stats;
+    const struct stats *t = &total->stats;
     uint64_t n = t->latency_count[SPEX_LATENCY_TRANSLATION];
     if (!n)
         return;
@@ -245,7 +245,7 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
 
 static int print_all(struct profile *p, struct mem *m, struct advice *advice, uint64_t most)
 {
-    const struct spex_stats *t = &spex_group_total(m->groups[SOURCES])->stats;
+    const struct stats *t = &spex_group_total(m->groups[SOURCES])->stats;
     bool json = p->options->format == TABLE_AS_JSON;
     struct table_options how = profile_table(p);
     char a[32];
@@ -335,7 +335,7 @@ static int run_mem(void *options, int argc, char **argv)
         spex_group_sort(m.groups[s], sections[s].order == SPEX_BY_TIME && !spent
                                          ? SPEX_BY_EXECUTE
                                          : sections[s].order);
-    const struct spex_stats *t = &spex_group_total(m.groups[SOURCES])->stats;
+    const struct stats *t = &spex_group_total(m.groups[SOURCES])->stats;
     if (!p.status && !profile_empty(&p, t->samples, nothing))
         p.status = print_all(&p, &m, &advice, o->most);
     for (unsigned s = 0; s < SECTIONS; s++)

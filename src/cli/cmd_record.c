@@ -64,7 +64,7 @@ static void say(const struct record_options *o, const struct run *run,
     char samples[32], collided[32], lost[32], model[RUN_FILE_TEXT];
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
-    run_file_model(run->options.cpu, spex_uarch_mode(&run->options.model), model);
+    run_file_model(run->options.cpu, uarch_mode(&run->options.model), model);
     cli_note("%s sample%s, %s lost, %s collided; %s; wrote %s (%.1f %s)",
              text_count(samples, pmu[2]), pmu[2] == 1 ? "" : "s",
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
@@ -75,7 +75,7 @@ static void say(const struct record_options *o, const struct run *run,
 /* When there are samples. */
 static int set_regions(const struct record_options *o, struct run *run)
 {
-    struct spex_engine_options *e = &run->options;
+    struct engine_options *e = &run->options;
     char *end = NULL;
     double ms = o->delay ? strtod(o->delay, &end) : 0;
     if (o->delay && (*end || end == o->delay || (ms < 0 && ms != -1) || ms > 1e12))

@@ -14,13 +14,13 @@ static int recover_run(const char *directory, const char *name)
     struct output output;
     struct run_file result;
     struct spex_error error;
-    struct spex_run *run;
-    struct spex_run_about about;
-    if (spex_run_open(directory, NULL, &run, &error)) {
+    struct left_run *run;
+    struct left_about about;
+    if (left_open(directory, NULL, &run, &error)) {
         cli_error("%s", error.text);
         return CLI_DATA;
     }
-    spex_run_about(run, &about);
+    left_about(run, &about);
     int status = CLI_DATA;
     if (!about.keep)
         cli_error("%s: a run of spex stat has no records", directory);
@@ -28,16 +28,16 @@ static int recover_run(const char *directory, const char *name)
         status = output_open(&output, name,
                              OUTPUT_KEEPS | OUTPUT_PRIVATE | (about.truth ? OUTPUT_TRUTH : 0));
     if (!status) {
-        struct spex_engine_totals totals;
+        struct engine_totals totals;
         char samples[32];
-        spex_run_totals(run, &totals);
+        left_totals(run, &totals);
         status = run_file_finish(&output, NULL, directory, run, &result);
         if (!status)
             cli_note("%s samples; wrote %s (%.1f kB)", text_count(samples, totals.pmu[2]), name,
                      (double)result.size / 1000);
         output_close(&output);
     }
-    spex_run_close(run);
+    left_close(run);
     return status;
 }
 

@@ -91,9 +91,9 @@ static void part_row(uint64_t value, const char *name, uint64_t operations)
 }
 
 /* The answer: what the program did, by the model, which sees every operation. */
-static void answer_rows(const struct spex_engine_totals *t, const struct spex_uarch_config *model)
+static void answer_rows(const struct engine_totals *t, const struct uarch_config *model)
 {
-    const struct spex_uarch_counts *c = &t->counts;
+    const struct uarch_counts *c = &t->counts;
     uint64_t operations = t->pmu[0]; /* SAMPLE_POP */
     char time[32], text[80];
     row(operations, "operations", model->none ? "no model: no misses, no mispredicts" : "");
@@ -140,7 +140,7 @@ static void event_rows(const struct run *run)
                 text_count(period, run->options.period));
     for (size_t i = 0;; i++) {
         bool present;
-        unsigned event = spex_engine_pmu_event(run->engine, i, &present);
+        unsigned event = engine_pmu_event(run->engine, i, &present);
         if (!event)
             break;
         if (present)
@@ -169,7 +169,7 @@ static void estimate(struct profile *p, uint64_t samples, uint64_t all, const ch
 
 static void profile_rows(struct profile *p, const struct spex_row *total)
 {
-    const struct spex_stats *s = &total->stats;
+    const struct stats *s = &total->stats;
     char time[32];
     double ns = spex_row_time(total);
     const char *none = spex_analysis_no_estimate(p->analysis);
@@ -284,7 +284,7 @@ static int run_stat(void *options, int argc, char **argv)
     status = run_guest(o, argv, &run);
     if (status)
         return status;
-    run_file_model(run.options.cpu, spex_uarch_mode(&run.options.model), model);
+    run_file_model(run.options.cpu, uarch_mode(&run.options.model), model);
     stat_data_begin((enum stat_format)given->format, given->separator, STDERR_FILENO, argv[0],
                     o->cpu, model + strlen(RUN_FILE_MODEL));
     if (!stat_data()) {
@@ -297,7 +297,7 @@ static int run_stat(void *options, int argc, char **argv)
         fputc('\n', stderr);
     status = stat_data_end();
     run_notes(&run);
-    spex_run_remove(run.directory);
+    left_remove(run.directory);
     int guest = run_end(&run);
     return status ? status : guest;
 }

@@ -154,7 +154,7 @@ static void score_time(struct score *score, const struct spex_group *group,
 static void fill(struct table *table, const struct spex_group *group, const struct population *p,
                  const struct counted *at, struct score *score)
 {
-    const struct spex_stats *s = &at->row->stats, *all = &spex_group_total(group)->stats;
+    const struct stats *s = &at->row->stats, *all = &spex_group_total(group)->stats;
     double scale = (double)p->operations / (double)all->samples;
     double share = ratio_of(s->samples, all->samples), exact = share_of_time(p, at);
     double true_share = ratio_of(at->operations, p->operations);
@@ -213,7 +213,7 @@ static void print_errors(struct json *to, const struct errors *errors, const cha
     out_printf(to->out, "%.10g", errors->median);
 }
 
-static void print_score(struct profile *profile, const struct spex_stats *all,
+static void print_score(struct profile *profile, const struct stats *all,
                         const struct population *p, const struct score *score,
                         const struct table *table)
 {
@@ -282,7 +282,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
                                                    spex_key_help(keys[k]),
                                                    true};
     struct table *table = table_new(columns);
-    const struct spex_stats *all = &spex_group_total(group)->stats;
+    const struct stats *all = &spex_group_total(group)->stats;
     bool timed = p->cycles && all->time;
     for (size_t i = 0; i < STATS && !timed; i++)
         if (!strncmp(columns[i].name, "time", 4) || !strcmp(columns[i].name, "cycles_share") ||

@@ -228,7 +228,7 @@ static bool known_version(const struct vm_options *o, const struct scratch *p, u
 
 /* QEMU's arguments in both runs: once for its device tree, once for real. */
 static void add_machine(struct command *c, const struct vm_options *o,
-                        const struct spex_vm_config *config, const char *dtb)
+                        const struct vm_config *config, const char *dtb)
 {
     char path[2 * TEXT], sve[32] = "sve=off", core[32] = "";
     uint32_t midr = config->unit.features.midr;
@@ -257,7 +257,7 @@ static bool put_in_tree(const struct scratch *p, const struct command *c)
 }
 
 /* PMBIRQ is a PPI of each PE: INTID 21 is PPI 5, level high (BSA; ISMLLS). */
-static bool make_device_tree(const struct vm_options *o, const struct spex_vm_config *config,
+static bool make_device_tree(const struct vm_options *o, const struct vm_config *config,
                              const struct scratch *p)
 {
     struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
@@ -308,7 +308,7 @@ static bool readable(const char *what, const char *path)
  * in one sentence before anything starts.
  */
 struct settings {
-    struct spex_vm_config config;
+    struct vm_config config;
     char text[TEXT];
     size_t used;
     uint32_t vector_bits; /* of the CPU */
@@ -316,7 +316,7 @@ struct settings {
 
 static bool set(struct settings *s, const char *name, const char *value, struct spex_error *error)
 {
-    if (spex_vm_config_set(&s->config, name, value, error))
+    if (vm_config_set(&s->config, name, value, error))
         return false;
     int n = snprintf(s->text + s->used, sizeof s->text - s->used, ",%s=", name);
     s->used += (size_t)n;
@@ -331,24 +331,24 @@ static bool set(struct settings *s, const char *name, const char *value, struct 
 }
 
 /* Every number of a CPU, as words of --model: the plugin does not read the file again. */
-static bool set_numbers(struct settings *s, const struct spex_uarch_config *model,
+static bool set_numbers(struct settings *s, const struct uarch_config *model,
                         struct spex_error *error)
 {
     char words[TEXT];
     size_t n = 0;
-    struct spex_uarch_parameter p;
-    for (size_t i = 0; spex_uarch_parameter(i, &p) && n < sizeof words; i++)
+    struct uarch_parameter p;
+    for (size_t i = 0; uarch_parameter(i, &p) && n < sizeof words; i++)
         n += (size_t)snprintf(words + n, sizeof words - n, "%s%s=%u", i ? "," : "", p.key,
-                              spex_uarch_config_get(model, i));
+                              uarch_config_get(model, i));
     return set(s, "model", words, error);
 }
 
 static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_error *error)
 {
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
     char choice[32], group[32];
     struct spex_error why;
-    if (spex_cpu_parse(o->cpu, &cpu, &why))
+    if (cpu_parse(o->cpu, &cpu, &why))
         return error_set(error, why.status, 0, "--cpu: %s; 'spex help cpus' has those of CPUs",
                          why.text),
                false;
@@ -375,7 +375,7 @@ static bool set_vectors(struct settings *s, unsigned major)
 
 static bool settle(const struct vm_options *o, struct settings *s, struct spex_error *error)
 {
-    spex_vm_config_default(&s->config);
+    vm_config_default(&s->config);
     if (!set_cpu(o, s, error) || (o->model && !set(s, "model", o->model, error)) ||
         !set(s, "seed", o->seed, error))
         return false;

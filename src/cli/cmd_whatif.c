@@ -65,7 +65,7 @@ static void program_name(char **argv, char *text, size_t size)
 static void fill_run(struct table *table, const struct batch_run *run,
                      const struct batch_run *first)
 {
-    const struct spex_uarch_counts *c = &run->totals.counts;
+    const struct uarch_counts *c = &run->totals.counts;
     char time[32];
     double ratio = (double)run->totals.clock / (double)first->totals.clock;
     table_set_u64(table, "time_ns", run->totals.clock);
@@ -433,7 +433,7 @@ static int run_whatif(void *options, int argc, char **argv)
         strcat(directory, ".whatif-XXXXXX");
         if (mkdtemp(directory)) {
             status = compare(o, &plan, programs, count, directory);
-            if (!spex_run_remove(directory))
+            if (!left_remove(directory))
                 cli_error("%s stays", directory);
         } else {
             cli_error("%s: cannot be made", directory);

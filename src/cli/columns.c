@@ -111,7 +111,7 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     return columns;
 }
 
-void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned most, char *text,
+void columns_sources(const struct stats *stats, unsigned skip, unsigned most, char *text,
                      size_t capacity)
 {
     uint64_t total = 0;
@@ -198,7 +198,7 @@ static void set_ratio(struct table *table, const char *column, double value, dou
         table_style(table, column, TABLE_WARM);
 }
 
-void columns_ratios(const struct profile *profile, struct table *table, const struct spex_stats *s,
+void columns_ratios(const struct profile *profile, struct table *table, const struct stats *s,
                     bool all_rows)
 {
     char sources[120];
@@ -242,7 +242,7 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
 static void columns_fill(struct profile *profile, struct table *table,
                          const struct spex_group *group, const struct spex_row *row)
 {
-    const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
+    const struct stats *s = &row->stats, *t = &spex_group_total(group)->stats;
     const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);
     struct spex_interval interval = spex_share_interval(s->samples, t->samples);
     if (t->time) {
@@ -327,7 +327,7 @@ struct part {
 };
 
 static void note_rest(struct table *table, const char *last_key, struct part part,
-                      const struct spex_stats *total, const char *format, size_t rows)
+                      const struct stats *total, const char *format, size_t rows)
 {
     char count[32];
     table_row(table);
@@ -361,7 +361,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
 {
     *columns = columns_for_keys(keys, count);
     struct table *table = table_new(*columns);
-    const struct spex_stats *total = &spex_group_total(group)->stats;
+    const struct stats *total = &spex_group_total(group)->stats;
     const char *last = spex_key_name(keys[count - 1]), *wrong;
     if (usual && profile->options->format == TABLE_AS_TEXT)
         table_prefer(table, usual);

@@ -29,7 +29,7 @@ struct line {
     char *keys[KEYS_MOST];
     double sums[SUMS];
     double levels[LEVELS_COUNT][QUANTILES];
-    struct spex_stats stats;
+    struct stats stats;
 };
 
 struct fleet_table {
@@ -122,7 +122,7 @@ static void make_stats(struct line *l)
 {
     double scale = l->sums[SUM_samples] > UINT32_MAX ? UINT32_MAX / l->sums[SUM_samples] : 1;
 #define COUNT(member, name) .member = count_of(l->sums[SUM_##name] * scale)
-    l->stats = (struct spex_stats){
+    l->stats = (struct stats){
         COUNT(l1_access, l1_accesses),
         COUNT(l1_miss, l1_misses),
         COUNT(l2_access, l2_accesses),

@@ -30,7 +30,7 @@ struct ideal {
     const char *spec;
     VEC(struct place) places;
     struct profile *profile;
-    VEC(struct spex_engine_ideal) ranges;
+    VEC(struct engine_ideal) ranges;
 };
 
 static void ideal_free(struct ideal *ideal)
@@ -188,7 +188,7 @@ static void add_range(struct ideal *ideal, const struct place *place, const char
                                                       : 4;
     first -= first % align;
     last |= align - 1;
-    struct spex_engine_ideal *to =
+    struct engine_ideal *to =
         ideal->ranges.count ? &ideal->ranges.items[ideal->ranges.count - 1] : NULL;
     if (to && to->range.first + to->range.size == first && to->range.kinds == place->bit &&
         !strncmp(to->program, program, sizeof to->program - 1)) {
@@ -196,7 +196,7 @@ static void add_range(struct ideal *ideal, const struct place *place, const char
         return;
     }
     to = memory_checked(vec_push(&ideal->ranges));
-    *to = (struct spex_engine_ideal){
+    *to = (struct engine_ideal){
         .range = {.first = first, .size = last + 1 - first, .kinds = place->bit}};
     snprintf(to->program, sizeof to->program, "%s", program);
 }
@@ -324,7 +324,7 @@ static int nothing_found(const struct ideal *ideal, const struct place *place)
                      ideal->spec, program, place->name);
 }
 
-int ideal_find(const char *spec, struct profile *profile, struct spex_engine_ideal **ranges,
+int ideal_find(const char *spec, struct profile *profile, struct engine_ideal **ranges,
                size_t *count)
 {
     struct ideal ideal;

@@ -17,7 +17,7 @@ bool ideal_large_pages(const char *spec);
  * The ranges that it names in the programs of a profile, for the caller to free. CLI_OK, or the
  * exit code after a message: a place that nothing has is an error.
  */
-int ideal_find(const char *spec, struct profile *profile, struct spex_engine_ideal **ranges,
+int ideal_find(const char *spec, struct profile *profile, struct engine_ideal **ranges,
                size_t *count);
 
 #endif

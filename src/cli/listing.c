@@ -75,7 +75,7 @@ static struct sampled *sort_sampled(const struct spex_group *group)
 static void fill(const struct profile *p, struct table *table, const struct spex_group *group,
                  const struct spex_row *row)
 {
-    const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
+    const struct stats *s = &row->stats, *t = &spex_group_total(group)->stats;
     char from[80];
     static const struct {
         const char *column;
@@ -374,7 +374,7 @@ struct table *listing_hot(struct profile *p, const struct spex_group *lines)
     struct table *table = table_new(hot_columns());
     struct source_places places = profile_sources(p->options);
     struct sources *sources = sources_new(&places);
-    const struct spex_stats *all = &spex_group_total(lines)->stats;
+    const struct stats *all = &spex_group_total(lines)->stats;
     bool text = p->options->format == TABLE_AS_TEXT;
     for (size_t i = 0; i < spex_group_count(lines) && i < HOT_LINES; i++) {
         const struct spex_row *row = spex_group_row(lines, i);

@@ -209,7 +209,7 @@ static int show(struct profile *p, struct by_type *b)
     struct table_column *columns;
     char some[32], all[32];
     bool one = !strpbrk(b->wanted, "*?[");
-    const struct spex_stats *t = &spex_group_total(b->group)->stats;
+    const struct stats *t = &spex_group_total(b->group)->stats;
     double limit = p->limit;
     if (!p->options->percent_limit)
         p->limit = 0; /* a member that nothing uses is an answer, too */

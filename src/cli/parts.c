@@ -48,7 +48,7 @@ struct splitting {
     int data;
     struct kept *kept;
     size_t kept_count, kept_room;
-    struct spex_engine_event *state; /* earlier events that a part must repeat */
+    struct engine_event *state; /* earlier events that a part must repeat */
     size_t state_count, state_room;
     struct spex_perf_writer *writer; /* of the current part */
     unsigned number;
@@ -126,7 +126,7 @@ static void begin_part(struct splitting *s, uint64_t time)
         run_file_event(s->writer, &s->state[i]);
 }
 
-static bool is_over(const struct splitting *s, const struct spex_engine_event *e)
+static bool is_over(const struct splitting *s, const struct engine_event *e)
 {
     if (!s->writer)
         return true;
@@ -134,7 +134,7 @@ static bool is_over(const struct splitting *s, const struct spex_engine_event *e
                         (s->limit.time && e->time - s->since >= s->limit.time));
 }
 
-static void add_aux(struct splitting *s, const struct spex_engine_event *e)
+static void add_aux(struct splitting *s, const struct engine_event *e)
 {
     if (is_over(s, e)) {
         end_part(s);
@@ -164,7 +164,7 @@ static void add_aux(struct splitting *s, const struct spex_engine_event *e)
     free(bytes);
 }
 
-static void add(struct splitting *s, const struct spex_engine_event *e)
+static void add(struct splitting *s, const struct engine_event *e)
 {
     if (e->kind == SPEX_ENGINE_AUX || e->kind == SPEX_ENGINE_LEFT) {
         add_aux(s, e);
@@ -176,14 +176,14 @@ static void add(struct splitting *s, const struct spex_engine_event *e)
         run_file_event(s->writer, e);
 }
 
-unsigned parts_write(const struct output *output, const char *directory, struct spex_run *run,
+unsigned parts_write(const struct output *output, const char *directory, struct left_run *run,
                      const struct spex_perf_writer_options *options,
                      const struct parts_limit *limit, uint64_t *bytes)
 {
     struct spex_perf_writer_options fresh = *options;
     struct splitting s = {
         .output = output, .directory = directory, .options = &fresh, .limit = *limit};
-    struct spex_engine_event event;
+    struct engine_event event;
     struct spex_error error = {0};
     char name[4200];
     enum spex_status more;
@@ -192,7 +192,7 @@ unsigned parts_write(const struct output *output, const char *directory, struct 
     s.failed = s.data < 0;
     find_kept(&s, options->kept_start, options->kept_end);
     fresh.kept_start = fresh.kept_end = 0;
-    while (!s.failed && (more = spex_run_next(run, &event, &error)) != SPEX_END)
+    while (!s.failed && (more = left_next(run, &event, &error)) != SPEX_END)
         if (more) {
             cli_error("%s", error.text);
             s.failed = true;

@@ -21,11 +21,11 @@ bool parts_parse(const char *text, struct parts_limit *limit);
  * read alone, since it repeats what earlier parts said. Returns how many, 0 after a message.
  * bytes: of all of them.
  */
-unsigned parts_write(const struct output *output, const char *directory, struct spex_run *run,
+unsigned parts_write(const struct output *output, const char *directory, struct left_run *run,
                      const struct spex_perf_writer_options *options,
                      const struct parts_limit *limit, uint64_t *bytes);
 
 /* Writes an event of a run to a file; in run_file.c. */
-void run_file_event(struct spex_perf_writer *writer, const struct spex_engine_event *event);
+void run_file_event(struct spex_perf_writer *writer, const struct engine_event *event);
 
 #endif

@@ -45,13 +45,13 @@ static bool parse_aux(const char *text, uint64_t *size)
     return true;
 }
 
-static int parse_cpu(const char *word, struct spex_engine_options *o)
+static int parse_cpu(const char *word, struct engine_options *o)
 {
     struct spex_error error;
-    struct spex_cpu cpu;
+    struct cpu_choice cpu;
     if (!*word)
         return cli_usage("--cpu: the name is empty; 'spex help cpus' has those of CPUs");
-    if (spex_cpu_parse(word, &cpu, &error))
+    if (cpu_parse(word, &cpu, &error))
         return *word >= '0' && *word <= '9'
                    ? cli_usage("--cpu %s: this is the CPU to model, by name (spex help cpus); "
                                "-C %s samples these CPUs of a machine with SPE",
@@ -65,7 +65,7 @@ static int parse_cpu(const char *word, struct spex_engine_options *o)
     return CLI_OK;
 }
 
-static int parse_event(const char *event, struct spex_engine_options *o)
+static int parse_event(const char *event, struct engine_options *o)
 {
     struct spex_error error;
     struct spex_perf_terms terms;
@@ -88,13 +88,13 @@ static int parse_event(const char *event, struct spex_engine_options *o)
 /*
  * Sampled detail, unless something else is asked for; the full model where every operation counts.
  */
-static int parse_model(const struct run_options *in, struct spex_engine_options *o)
+static int parse_model(const struct run_options *in, struct engine_options *o)
 {
     struct spex_error error;
     o->model.sampled = !in->exact && !o->truth;
     o->deterministic = in->deterministic;
     for (size_t i = 0; i < in->model.count; i++)
-        if (spex_uarch_config_set(&o->model, in->model.items[i], &error))
+        if (uarch_config_set(&o->model, in->model.items[i], &error))
             return cli_usage("--model: %s", error.text);
     if (o->deterministic && o->model.none)
         return cli_usage(
@@ -105,7 +105,7 @@ static int parse_model(const struct run_options *in, struct spex_engine_options 
     return CLI_OK;
 }
 
-static int parse_options(const struct run_options *in, struct spex_engine_options *o)
+static int parse_options(const struct run_options *in, struct engine_options *o)
 {
     o->period = in->period;
     int status = parse_cpu(in->cpu, o);
@@ -183,12 +183,12 @@ void run_temporary(char *path, size_t size)
 
 static void control_enable(void *engine, bool on)
 {
-    spex_engine_enable(engine, on);
+    engine_enable(engine, on);
 }
 
 static void control_end(void *engine)
 {
-    kill(spex_engine_process(engine), SIGTERM);
+    kill(engine_process(engine), SIGTERM);
 }
 
 /* On a terminal: how far the guest is. */
@@ -198,7 +198,7 @@ static void show_progress(void *context)
     uint64_t clock, samples;
     char modelled[32], count[32], rate[32];
     double seconds = fmax(difftime(time(NULL), run->begun), 1);
-    if (!spex_engine_glance(run->engine, &clock, &samples)) {
+    if (!engine_glance(run->engine, &clock, &samples)) {
         cli_progress_forget();
         return;
     }
@@ -211,9 +211,9 @@ static int start(struct run *run)
 {
     struct spex_error error;
     set_signals();
-    enum spex_status s = spex_engine_start(run->engine, &error);
+    enum spex_status s = engine_start(run->engine, &error);
     if (!s) {
-        guest = spex_engine_process(run->engine);
+        guest = engine_process(run->engine);
         if (stopped) /* in between */
             kill(guest, SIGTERM);
         struct control_target target = {
@@ -221,7 +221,7 @@ static int start(struct run *run)
         control_start(run->control, &target);
         bool show = isatty(STDERR_FILENO) && !run->quiet;
         run->begun = time(NULL);
-        s = spex_engine_wait(run->engine, &run->status, show ? show_progress : NULL, run, &error);
+        s = engine_wait(run->engine, &run->status, show ? show_progress : NULL, run, &error);
         if (show)
             cli_progress_end();
         control_stop(run->control);
@@ -229,12 +229,12 @@ static int start(struct run *run)
         signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe is an error like any other */
     }
     if (!s)
-        s = spex_run_open(run->directory, run->engine, &run->left, &error);
+        s = left_open(run->directory, run->engine, &run->left, &error);
     if (s) {
         cli_error("%s", error.text);
         return CLI_DATA;
     }
-    spex_run_totals(run->left, &run->totals);
+    left_totals(run->left, &run->totals);
     return CLI_OK;
 }
 
@@ -249,7 +249,7 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
 {
     char plugin[4096], own_qemu[4096];
     struct spex_error error;
-    struct spex_engine_options *o = &run->options;
+    struct engine_options *o = &run->options;
     if (!argv[0])
         return cli_usage("no program; spex %s [OPTIONS] -- PROGRAM [ARGUMENTS]",
                          o->keep ? "record" : "stat");
@@ -273,20 +273,20 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
     run->asked_period = o->period;
     if (signal(SIGXFSZ, on_limit) == SIG_IGN)
         signal(SIGXFSZ, SIG_IGN);
-    enum spex_status s = spex_engine_new(o, &run->engine, &error);
+    enum spex_status s = engine_new(o, &run->engine, &error);
     if (s) {
         cli_error("%s", error.text);
         status = s == SPEX_IO ? CLI_DATA : CLI_USAGE;
     } else {
-        snprintf(run->directory, sizeof run->directory, "%s", spex_engine_directory(run->engine));
+        snprintf(run->directory, sizeof run->directory, "%s", engine_directory(run->engine));
         status = o->keep && !run_file_begin(run->engine) ? CLI_DATA : start(run);
     }
     free(environment);
     o->plugin = o->own_qemu = NULL;
     o->environment = NULL;
     if (status && run->engine) {
-        spex_run_remove(run->directory);
-        spex_engine_free(run->engine);
+        left_remove(run->directory);
+        engine_free(run->engine);
     }
     return status;
 }
@@ -294,8 +294,8 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
 int run_end(struct run *run)
 {
     int status = run->status, signo = stopped;
-    spex_run_close(run->left);
-    spex_engine_free(run->engine);
+    left_close(run->left);
+    engine_free(run->engine);
     if (!signo && WIFSIGNALED(status))
         signo = WTERMSIG(status);
     if (signo) {
@@ -316,7 +316,7 @@ static void note_hosts(const struct run *run)
     char text[1024] = "";
     const char *name;
     size_t n = 0, times, i;
-    for (i = 0; (name = spex_run_host(run->left, i, &times)); i++) {
+    for (i = 0; (name = left_machine(run->left, i, &times)); i++) {
         if (i >= NAMES || n >= sizeof text / 2)
             continue;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s", i ? ", " : "", name);
@@ -335,8 +335,8 @@ static void note_hosts(const struct run *run)
 /* A process met an instruction that QEMU's CPU does not have. */
 static void note_illegal(const struct run *run)
 {
-    const struct spex_engine_totals *t = &run->totals;
-    const char *cpu = spex_engine_cpu(run->engine), *name = spex_a64_name(t->illegal);
+    const struct engine_totals *t = &run->totals;
+    const char *cpu = engine_cpu(run->engine), *name = spex_a64_name(t->illegal);
     char offer[128] = "no CPU has it";
     struct a64_need need = {0};
     if (!t->illegal_pc) {
@@ -368,16 +368,16 @@ void run_notes(const struct run *run)
         cli_note("the period is %llu, not %llu: as in Linux's driver, a multiple of 256 from 256 "
                  "to 4,294,967,040",
                  (unsigned long long)run->options.period, (unsigned long long)run->asked_period);
-    const struct spex_engine_totals *t = &run->totals;
+    const struct engine_totals *t = &run->totals;
     char number[32];
     static const struct {
         size_t at;
         const char *text;
     } unseen[] = {
-        {offsetof(struct spex_engine_totals, unseen_zva), "of DC ZVA"},
-        {offsetof(struct spex_engine_totals, unseen_prefetch), "of prefetches"},
-        {offsetof(struct spex_engine_totals, unseen_sve), "of SVE and SME loads and stores"},
-        {offsetof(struct spex_engine_totals, unseen_other), "of other accesses"},
+        {offsetof(struct engine_totals, unseen_zva), "of DC ZVA"},
+        {offsetof(struct engine_totals, unseen_prefetch), "of prefetches"},
+        {offsetof(struct engine_totals, unseen_sve), "of SVE and SME loads and stores"},
+        {offsetof(struct engine_totals, unseen_other), "of other accesses"},
     };
     for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++) {
         uint64_t n = *(const uint64_t *)((const char *)t + unseen[i].at);

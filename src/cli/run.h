@@ -14,7 +14,7 @@ struct run_options {
     struct cli_list model, environment;
     uint64_t period, seed;
     bool deterministic, exact; /* exact: every operation is accounted for */
-    const struct spex_engine_ideal *ideal;
+    const struct engine_ideal *ideal;
     size_t ideal_count;
 };
 
@@ -60,14 +60,14 @@ extern const char run_standard_cpu[];
 
 /* A run that has ended: the engine, what it left, and how the guest ended. */
 struct run {
-    struct spex_engine *engine;
-    struct spex_run *left;
+    struct engine *engine;
+    struct left_run *left;
     char directory[4096];
-    struct spex_engine_options options; /* as used: the period is clamped */
+    struct engine_options options; /* as used: the period is clamped */
     uint64_t asked_period;
     bool quiet;   /* no progress on a terminal */
     time_t begun; /* the guest */
-    struct spex_engine_totals totals;
+    struct engine_totals totals;
     struct control *control; /* commands while it runs, or NULL */
     int status;              /* of waitpid */
 };

@@ -22,7 +22,7 @@ void run_file_model(const char *cpu, const char *model, char text[RUN_FILE_TEXT]
     snprintf(text, RUN_FILE_TEXT, RUN_FILE_MODEL "%s, %s, spex " SPEX_VERSION, cpu, model);
 }
 
-static struct spex_perf_writer_options writer_options(const struct spex_run_about *about,
+static struct spex_perf_writer_options writer_options(const struct left_about *about,
                                                       const char *model)
 {
     struct spex_perf_writer_options options = {
@@ -50,17 +50,17 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
     return options;
 }
 
-bool run_file_begin(const struct spex_engine *engine)
+bool run_file_begin(const struct engine *engine)
 {
     char path[OUTPUT_PATH + 16];
     struct spex_error error;
     struct spex_perf_writer *writer;
-    struct spex_run_about about;
+    struct left_about about;
     char model[RUN_FILE_TEXT];
-    spex_engine_about(engine, &about);
+    engine_about(engine, &about);
     run_file_model(about.cpu, about.model, model);
     struct spex_perf_writer_options options = writer_options(&about, model);
-    snprintf(path, sizeof path, "%s/data", spex_engine_directory(engine));
+    snprintf(path, sizeof path, "%s/data", engine_directory(engine));
     if (!spex_perf_writer_open(path, &options, &writer, &error) &&
         !spex_perf_writer_leave(writer, &error))
         return true;
@@ -68,7 +68,7 @@ bool run_file_begin(const struct spex_engine *engine)
     return false;
 }
 
-static void write_map(struct spex_perf_writer *writer, const struct spex_engine_event *e)
+static void write_map(struct spex_perf_writer *writer, const struct engine_event *e)
 {
     struct spex_perf_map map = {.start = e->address,
                                 .end = e->address + e->length,
@@ -87,7 +87,7 @@ static void write_map(struct spex_perf_writer *writer, const struct spex_engine_
     spex_perf_writer_map(writer, &map);
 }
 
-void run_file_event(struct spex_perf_writer *writer, const struct spex_engine_event *e)
+void run_file_event(struct spex_perf_writer *writer, const struct engine_event *e)
 {
     switch (e->kind) {
     case SPEX_ENGINE_FORK:
@@ -118,14 +118,14 @@ void run_file_event(struct spex_perf_writer *writer, const struct spex_engine_ev
 }
 
 /* The events of a run after its AUX data. False after a message, if there is no file to keep. */
-static bool write_data(const char *path, struct spex_run *run, struct run_file *result)
+static bool write_data(const char *path, struct left_run *run, struct run_file *result)
 {
-    struct spex_engine_event event;
+    struct engine_event event;
     struct spex_perf_writer *writer;
-    struct spex_run_about about;
+    struct left_about about;
     struct spex_error error = {0};
     char model[RUN_FILE_TEXT];
-    spex_run_about(run, &about);
+    left_about(run, &about);
     run_file_model(about.cpu, about.model, model);
     struct spex_perf_writer_options options = writer_options(&about, model);
     if (spex_perf_writer_open(path, &options, &writer, &error)) {
@@ -133,7 +133,7 @@ static bool write_data(const char *path, struct spex_run *run, struct run_file *
         return false;
     }
     enum spex_status more;
-    while ((more = spex_run_next(run, &event, &error)) != SPEX_END) {
+    while ((more = left_next(run, &event, &error)) != SPEX_END) {
         if (!more) {
             run_file_event(writer, &event);
             continue;
@@ -155,17 +155,17 @@ static bool write_data(const char *path, struct spex_run *run, struct run_file *
 
 static bool print_truth(void *context, int fd)
 {
-    struct spex_run *run = context;
-    const struct spex_engine_truth *rows;
-    struct spex_engine_totals totals;
+    struct left_run *run = context;
+    const struct engine_truth *rows;
+    struct engine_totals totals;
     struct spex_error error;
     struct out out;
     size_t count;
-    if (spex_run_truth(run, &rows, &count, &error)) {
+    if (left_truth(run, &rows, &count, &error)) {
         cli_error("%s: the exact counts are lost", error.text);
         return false;
     }
-    spex_run_totals(run, &totals);
+    left_totals(run, &totals);
     out_init(&out, fd);
     out_printf(&out,
                "# spex truth 1\n"
@@ -173,7 +173,7 @@ static bool print_truth(void *context, int fd)
                "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\tl2_miss\n",
                totals.counts.kernel);
     for (size_t i = 0; i < count; i++) {
-        const struct spex_engine_truth *r = &rows[i];
+        const struct engine_truth *r = &rows[i];
         out_printf(&out, "%s%d\t0x%" PRIx64 "\t", r->target ? "#call\t" : "", r->pid, r->pc);
         if (r->target)
             out_printf(&out, "0x%" PRIx64 "\t%" PRIu64 "\t", r->target, r->calls);
@@ -189,7 +189,7 @@ static bool print_truth(void *context, int fd)
     return !problem;
 }
 
-static bool write_truth(const struct output *o, struct spex_run *run)
+static bool write_truth(const struct output *o, struct left_run *run)
 {
     struct output truth = *o;
     truth.how = OUTPUT_PRIVATE;
@@ -217,11 +217,11 @@ static bool stream_out(const struct output *o, const char *data, bool *unwanted)
     return !status;
 }
 
-static void tell_losses(const struct output *o, struct spex_run *run, struct run_file *result)
+static void tell_losses(const struct output *o, struct left_run *run, struct run_file *result)
 {
-    struct spex_engine_totals t;
+    struct engine_totals t;
     char records[32], bytes[32];
-    spex_run_totals(run, &t);
+    left_totals(run, &t);
     if (t.failed) {
         char threads[64] = "";
         if (t.unprofiled)
@@ -243,13 +243,13 @@ static void tell_losses(const struct output *o, struct spex_run *run, struct run
 }
 
 int run_file_finish(const struct output *o, const struct parts_limit *limit, const char *directory,
-                    struct spex_run *run, struct run_file *result)
+                    struct left_run *run, struct run_file *result)
 {
     char data[OUTPUT_PATH + 16], reserve[OUTPUT_PATH + 16];
     bool unwanted = false, ok;
-    struct spex_run_about about;
+    struct left_about about;
     char model[RUN_FILE_TEXT];
-    spex_run_about(run, &about);
+    left_about(run, &about);
     run_file_model(about.cpu, about.model, model);
     *result = (struct run_file){.whole = true};
     snprintf(data, sizeof data, "%s/data", directory);
@@ -272,7 +272,7 @@ int run_file_finish(const struct output *o, const struct parts_limit *limit, con
                   directory, directory);
         return CLI_DATA;
     }
-    if (!spex_run_remove(directory))
+    if (!left_remove(directory))
         cli_error("%s: %s", directory, strerror(errno));
     return ok && result->whole ? CLI_OK : CLI_DATA;
 }

@@ -14,7 +14,7 @@ enum { RUN_FILE_TEXT = 256 };
 void run_file_model(const char *cpu, const char *model, char text[RUN_FILE_TEXT]);
 
 /* Begins DIRECTORY/data, which the plugin appends to. False after a message. */
-bool run_file_begin(const struct spex_engine *engine);
+bool run_file_begin(const struct engine *engine);
 
 struct run_file {
     uint64_t size;
@@ -28,7 +28,7 @@ struct run_file {
  * the file is in place. limit: NULL for one file.
  */
 int run_file_finish(const struct output *output, const struct parts_limit *limit,
-                    const char *directory, struct spex_run *run, struct run_file *result);
+                    const char *directory, struct left_run *run, struct run_file *result);
 
 /* Makes a whole file of one that was cut. CLI_OK or CLI_DATA after messages. */
 int run_file_repair(const struct output *output, const char *from);

@@ -175,20 +175,20 @@ static bool make_view(const char *directory, const char *run)
 {
     char from[PATH], copy[PATH], view[PATH];
     struct spex_error error;
-    struct spex_run *left;
+    struct left_run *left;
     struct output output;
     struct run_file result;
     snprintf(from, sizeof from, "%s/%.250s", directory, run);
     snprintf(copy, sizeof copy, "%s/copy", directory);
     snprintf(view, sizeof view, "%s/view", directory);
     unlink(view);
-    if (!copy_run(from, copy) || spex_run_open(copy, NULL, &left, &error))
+    if (!copy_run(from, copy) || left_open(copy, NULL, &left, &error))
         return false;
     if (!output_open(&output, view, OUTPUT_PRIVATE)) {
         run_file_finish(&output, NULL, copy, left, &result);
         output_close(&output);
     }
-    spex_run_close(left);
+    left_close(left);
     return !access(view, R_OK);
 }
 

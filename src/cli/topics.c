@@ -40,8 +40,8 @@ static void print_features(struct out *out)
 
 static void print_model(struct out *out)
 {
-    struct spex_uarch_parameter p;
-    struct spex_uarch_config config[16];
+    struct uarch_parameter p;
+    struct uarch_config config[16];
     size_t presets = 0;
     const char *name;
     out_text(
@@ -55,18 +55,18 @@ static void print_model(struct out *out)
         "        prefetchers off\n"
         "  none  no caches, TLBs or prediction\n"
         "docs/model.md explains it. Values below are of the presets in this order:");
-    while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&
-           !spex_uarch_config_preset(name, &config[presets], NULL)) {
+    while (presets < 16 && (name = uarch_preset_name(presets)) &&
+           !uarch_config_preset(name, &config[presets], NULL)) {
         out_printf(out, " %s", name);
         presets++;
     }
     out_text(out, "\n\n");
-    for (size_t i = 0; spex_uarch_parameter(i, &p); i++) {
+    for (size_t i = 0; uarch_parameter(i, &p); i++) {
         char text[500];
         int n = snprintf(text, sizeof text, "%s:", p.text);
         for (size_t c = 0; c < presets && n < (int)sizeof text; c++)
-            n += snprintf(text + n, sizeof text - (size_t)n, " %u",
-                          spex_uarch_config_get(&config[c], i));
+            n +=
+                snprintf(text + n, sizeof text - (size_t)n, " %u", uarch_config_get(&config[c], i));
         if (n < (int)sizeof text)
             snprintf(text + n, sizeof text - (size_t)n, " %s", p.unit);
         row(out, p.key, text);
@@ -116,14 +116,14 @@ static void print_cpus(struct out *out)
              "neoverse-n1. The presets are files in share/cpus: copy one to describe your own. "
              "docs/model.md has all numbers and what the sources are.",
              0);
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++) {
-        struct spex_cpu cpu;
+    for (size_t i = 0; (name = uarch_preset_name(i)); i++) {
+        struct cpu_choice cpu;
         char text[200];
-        const char *file = spex_uarch_preset_text(i) + 2; /* begins with a comment */
+        const char *file = uarch_preset_text(i) + 2; /* begins with a comment */
         out_char(out, '\n');
         snprintf(text, sizeof text, "%.*s", (int)strcspn(file, "\n"), file);
         row(out, name, text);
-        if (spex_cpu_parse(name, &cpu, NULL))
+        if (cpu_parse(name, &cpu, NULL))
             continue;
         snprintf(text, sizeof text, "SPEv1.%u, MIDR_EL1 0x%08x, data sources: %s",
                  cpu.features.version - 1u, (unsigned)cpu.features.midr,

@@ -70,12 +70,12 @@ static int add_variant(struct whatif_plan *plan, const char *cpu, const struct c
                                      word);
     }
     plan->count++;
-    struct spex_cpu parsed;
+    struct cpu_choice parsed;
     struct spex_error error;
-    if (spex_cpu_parse(cpu, &parsed, &error))
+    if (cpu_parse(cpu, &parsed, &error))
         return cli_usage("--cpu: %s", error.text);
     for (size_t i = 0; i < v->model.count; i++)
-        if (spex_uarch_config_set(&parsed.model, v->model.items[i], &error))
+        if (uarch_config_set(&parsed.model, v->model.items[i], &error))
             return cli_usage("--model: %s", error.text);
     return CLI_OK;
 }
@@ -162,7 +162,7 @@ static int find_ideal(const struct profile_options *reading, const struct whatif
         return status;
     p.label = runs[0].argv[0];
     for (size_t v = 1; v < plan->count && !status; v++) {
-        struct spex_engine_ideal *ranges;
+        struct engine_ideal *ranges;
         status = ideal_find(plan->variants[v].ideal, &p, &ranges, &runs[v].options.ideal_count);
         runs[v].options.ideal = ranges; /* as long as the command */
     }

@@ -14,7 +14,7 @@ enum { MAX_ACCESSES = 1 << 15 };
 /* Scratch of the one thread that runs the model. */
 static struct {
     struct account_insn insns[4096];
-    spex_uarch_result results[MAX_ACCESSES];
+    uarch_result results[MAX_ACCESSES];
     uint64_t words[MAX_ACCESSES]; /* accesses of a block that are out of order */
 } scratch;
 
@@ -30,7 +30,7 @@ static uint64_t word_at(const struct flow *f, uint64_t at)
 
 static struct block *block_of(uint64_t word)
 {
-    char *timing = (char *)spex_timing_block_of(word);
+    char *timing = (char *)timing_block_of(word);
     return (struct block *)(timing - offsetof(struct block, timing));
 }
 
@@ -46,18 +46,18 @@ uint64_t account_clock(const struct flow *f)
 
 static void publish_clock(struct flow *f)
 {
-    __atomic_store_n(&f->clock, spex_timing_clock(f->core), __ATOMIC_RELAXED);
+    __atomic_store_n(&f->clock, timing_clock(f->core), __ATOMIC_RELAXED);
 }
 
 uint64_t account_busy(const struct flow *f)
 {
-    return spex_timing_clock(f->core) - f->waited;
+    return timing_clock(f->core) - f->waited;
 }
 
 /* It waits until then. */
 static void reach(struct flow *f, uint64_t time)
 {
-    f->waited += spex_timing_reach(f->core, time);
+    f->waited += timing_reach(f->core, time);
 }
 
 /* ---- samples ---- */
@@ -77,7 +77,7 @@ static void complete_pending(struct flow *f)
 /* One execution of a block, with everything that is known about it. */
 struct execution {
     const struct block *block;
-    struct spex_timing_run *run;
+    struct timing_run *run;
     bool fault; /* the last executed instruction raised an exception */
 };
 
@@ -109,7 +109,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
             continue;
         }
         unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
-        spex_timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
+        timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
     }
     out->events |= sve_events(insn, count);
     if (count)
@@ -161,7 +161,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
 static bool in_region(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
-    bool on = region_on(plugin.run, spex_timing_clock(f->core));
+    bool on = region_on(plugin.run, timing_clock(f->core));
     if (on && !v->off)
         return true;
     if (on) {
@@ -220,7 +220,7 @@ static void sample(struct flow *f, const struct execution *e)
 /* By instruction, and in sum for the thread. */
 static void count(struct run_truth *rows, const struct execution *e, uint64_t sum[RUN_COUNTS])
 {
-    const struct spex_timing_run *run = e->run;
+    const struct timing_run *run = e->run;
     const struct block *block = e->block;
     rows->count++;
     sum[RUN_OPERATIONS] += run->executed;
@@ -228,10 +228,10 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t su
         block->insns[i].truth->cut++;
     for (size_t i = 0; i < run->access_count; i++) {
         struct run_truth *t = block->insns[run->access[i] >> 48].truth;
-        spex_uarch_result r = run->results[i];
-        bool l1 = spex_uarch_result_level(r) != SPEX_UARCH_L1;
-        bool l2 = spex_uarch_result_level(r) > SPEX_UARCH_L2;
-        bool llc = spex_uarch_result_level(r) > SPEX_UARCH_LLC, walk = r & SPEX_UARCH_WALK;
+        uarch_result r = run->results[i];
+        bool l1 = uarch_result_level(r) != SPEX_UARCH_L1;
+        bool l2 = uarch_result_level(r) > SPEX_UARCH_L2;
+        bool llc = uarch_result_level(r) > SPEX_UARCH_LLC, walk = r & SPEX_UARCH_WALK;
         t->l1_miss += l1;
         t->l2_miss += l2;
         t->llc_miss += llc;
@@ -253,7 +253,7 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t su
 
 /* ---- words ---- */
 
-void account_branch(struct flow *f, const struct spex_timing_block *timing, uint64_t next)
+void account_branch(struct flow *f, const struct timing_block *timing, uint64_t next)
 {
     if (timing->end > SPEX_UARCH_END_COND ||
         (timing->end == SPEX_UARCH_END_COND && next != timing->next)) {
@@ -262,10 +262,10 @@ void account_branch(struct flow *f, const struct spex_timing_block *timing, uint
     }
 }
 
-struct spex_timing_run account_ended(const struct block *block, uint64_t end)
+struct timing_run account_ended(const struct block *block, uint64_t end)
 {
-    const struct spex_timing_block *timing = &block->timing;
-    struct spex_timing_run run = {.executed = timing->count, .next = timing->next};
+    const struct timing_block *timing = &block->timing;
+    struct timing_run run = {.executed = timing->count, .next = timing->next};
     if (end >> 60 == FLOW_BLOCK >> 60) {
         run.next = block_of(end)->timing.pc;
     } else if (end && mark_of(end) == FLOW_REGION) {
@@ -284,8 +284,8 @@ struct spex_timing_run account_ended(const struct block *block, uint64_t end)
 
 bool account_judge(struct flow *f, const struct block *block, uint64_t mark)
 {
-    struct spex_timing_run run = account_ended(block, mark);
-    return !run.cut && spex_timing_predict(f->core, &block->timing, run.next);
+    struct timing_run run = account_ended(block, mark);
+    return !run.cut && timing_predict(f->core, &block->timing, run.next);
 }
 
 static uint64_t *cycles_of(const void *insns, uint32_t i)
@@ -300,8 +300,8 @@ static uint64_t *nobodys(const void *context, uint32_t insn)
 }
 
 /* Whose the cycles of a block are that has run; the clock was this before. */
-static void blame_block(struct flow *f, const struct block *block,
-                        const struct spex_timing_run *run, uint64_t clock, bool counted)
+static void blame_block(struct flow *f, const struct block *block, const struct timing_run *run,
+                        uint64_t clock, bool counted)
 {
     const struct blame_block ran = {.insns = run->insns,
                                     .executed = run->executed,
@@ -316,21 +316,21 @@ static void blame_block(struct flow *f, const struct block *block,
         blame_count(f->cycles, &plugin.run->model, &ran, nobodys, &f->uncounted);
 }
 
-static void run_block(struct flow *f, struct block *block, struct spex_timing_run *run)
+static void run_block(struct flow *f, struct block *block, struct timing_run *run)
 {
-    struct spex_timing_block *timing = &block->timing;
+    struct timing_block *timing = &block->timing;
     struct execution e = {.block = block, .run = run, .fault = run->cut};
-    uint64_t before = spex_timing_clock(f->core);
+    uint64_t before = timing_clock(f->core);
     if (run->executed < timing->count)
         f->vcpu->task.shared->cut++;
     if (__builtin_expect(f->left >= run->executed && !block->truth, 1)) {
-        spex_timing_run(f->core, timing, run);
+        timing_run(f->core, timing, run);
         f->left -= run->executed;
     } else {
-        uint64_t clock = spex_timing_clock(f->core);
+        uint64_t clock = timing_clock(f->core);
         run->insns = scratch.insns;
         run->results = scratch.results;
-        spex_timing_run(f->core, timing, run);
+        timing_run(f->core, timing, run);
         if (block->truth) {
             bool counted = !plugin.run->truth_parts || region_on(plugin.run, clock);
             if (counted)
@@ -342,7 +342,7 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
     }
     account_branch(f, timing, run->next);
     if (f->detail.learns)
-        detail_learn(&f->detail, timing, run, spex_timing_clock(f->core) - before);
+        detail_learn(&f->detail, timing, run, timing_clock(f->core) - before);
 }
 
 /* The block is entered, with these words of registers at its entry; how many there are. */
@@ -364,9 +364,9 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
 
 /*
  * --stacks: the registers at the entry of the next block. False if there are some, and the block is
- * one that spex_timing_follow() does not run.
+ * one that timing_follow() does not run.
  */
-static bool enter_next(struct flow *f, struct spex_timing_words *w)
+static bool enter_next(struct flow *f, struct timing_words *w)
 {
     const uint64_t *end = w->at;
     if (end == w->stop || *end >> 60 != FLOW_REGISTER >> 60)
@@ -390,15 +390,15 @@ static void quick_blocks(struct flow *f, uint64_t limit, uint64_t most)
     const uint64_t *begin = f->ring + place, *at = begin;
     if (ready > FLOW_RING - place)
         ready = FLOW_RING - place;
-    struct spex_timing_words w = {
+    struct timing_words w = {
         .stop = begin + (ready < most ? ready : most), .limit = limit, .instructions = f->left};
     while (at < w.stop && *at >> 60 == FLOW_BLOCK >> 60) {
-        w.block = spex_timing_block_of(*at);
+        w.block = timing_block_of(*at);
         w.at = at + 1;
         if (plugin.user.stacks && !enter_next(f, &w))
             break;
         const uint64_t *first = w.at;
-        spex_timing_follow(f->core, &w);
+        timing_follow(f->core, &w);
         if (w.at == first)
             break;
         at = w.at - 1;
@@ -408,7 +408,7 @@ static void quick_blocks(struct flow *f, uint64_t limit, uint64_t most)
                 last--;
             f->stack.last = block_of(*last);
         }
-        if (spex_timing_clock(f->core) > limit)
+        if (timing_clock(f->core) > limit)
             break;
     }
     f->left = w.instructions;
@@ -446,19 +446,19 @@ static void do_mark(struct flow *f, uint64_t word)
         f->idle = true;
         break;
     case FLOW_RETURN:
-        spex_timing_spend(f->core, value);
+        timing_spend(f->core, value);
         f->idle = false;
         break;
     case FLOW_LOG: {
         struct flow_log *log = (struct flow_log *)(uintptr_t)value;
-        log->event.time = spex_timing_clock(f->core);
+        log->event.time = timing_clock(f->core);
         task_log(&v->task, &log->event, log->text);
         free(log);
         break;
     }
     case FLOW_WAKE:
         wakes[value % 4096].ticket = value;
-        wakes[value % 4096].clock = spex_timing_clock(f->core);
+        wakes[value % 4096].clock = timing_clock(f->core);
         break;
     case FLOW_WOKEN:
         reach(f, wakes[value % 4096].clock);
@@ -467,7 +467,7 @@ static void do_mark(struct flow *f, uint64_t word)
         reach(f, value);
         break;
     case FLOW_SLEPT:
-        reach(f, spex_timing_clock(f->core) + value);
+        reach(f, timing_clock(f->core) + value);
         break;
     case FLOW_REGION:
         __atomic_store_n(&plugin.run->disabled, !(value & 1), __ATOMIC_RELAXED);
@@ -481,8 +481,8 @@ static void do_mark(struct flow *f, uint64_t word)
         do_signal_end(f, (struct flow_signal *)(uintptr_t)value);
         break;
     }
-    if (spex_timing_clock(f->core) > v->task.now)
-        v->task.now = spex_timing_clock(f->core);
+    if (timing_clock(f->core) > v->task.now)
+        v->task.now = timing_clock(f->core);
     publish_clock(f);
 }
 
@@ -551,9 +551,9 @@ static bool step(struct flow *f)
     }
     struct block *block = block_of(word);
     uint64_t end = f->scan < f->seen ? word_at(f, f->scan) : f->end;
-    struct spex_timing_run run = account_ended(block, end);
+    struct timing_run run = account_ended(block, end);
     if (!end) /* it is the last, and nobody judged it */
-        run.mispredicted = spex_timing_predict(f->core, &block->timing, run.next);
+        run.mispredicted = timing_predict(f->core, &block->timing, run.next);
     uint64_t first = f->at + 1, words[FLOW_REGISTERS];
     if (plugin.user.stacks) {
         size_t most = f->scan - first < FLOW_REGISTERS ? f->scan - first : FLOW_REGISTERS;
@@ -573,9 +573,9 @@ bool account_turn(struct flow *f, uint64_t limit, uint64_t most)
     do {
         if (!f->detail.learns)
             quick_blocks(f, limit, most - (f->at - from));
-        if (f->at - from >= most || (f->at != from && spex_timing_clock(f->core) > limit))
+        if (f->at - from >= most || (f->at != from && timing_clock(f->core) > limit))
             break;
-    } while (step(f) && f->at - from < most && spex_timing_clock(f->core) <= limit);
+    } while (step(f) && f->at - from < most && timing_clock(f->core) <= limit);
     publish_clock(f);
     if (plugin.user.allocs)
         heap_time_at(f, f->at);
@@ -645,7 +645,7 @@ struct flow *account_new(struct vcpu *v, int cpu)
     struct flow *f = need(aligned_alloc(64, (sizeof *f + 63) / 64 * 64));
     memset(f, 0, sizeof *f);
     f->vcpu = v;
-    need(spex_timing_core_new(plugin.user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
+    need(timing_core_new(plugin.user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
     f->stack.last = &turns_start;
     if (plugin.user.stacks)
         stack_begin(&f->stack);
@@ -664,7 +664,7 @@ void account_begin(struct flow *f, uint64_t start)
     f->left = until < NEVER ? until : NEVER;
     f->branch = NULL;
     detail_begin(f);
-    f->waited = spex_timing_clock(f->core);
+    f->waited = timing_clock(f->core);
     reach(f, start);
     publish_clock(f);
 }
@@ -686,12 +686,12 @@ void account_free(struct flow *f)
     if (f->cycles)
         blame_drain(f->cycles, &plugin.run->model);
     calls_end(&f->made, f->cycles);
-    struct spex_uarch_counts counts;
-    spex_timing_counts(f->core, &counts);
+    struct uarch_counts counts;
+    timing_counts(f->core, &counts);
     if (v->task.shared)
         task_count(&v->task, &counts);
-    task_end(&v->task, spex_timing_clock(f->core));
-    spex_timing_core_free(f->core);
+    task_end(&v->task, timing_clock(f->core));
+    timing_core_free(f->core);
     stack_end(&f->stack);
 }
 
@@ -699,7 +699,7 @@ void account_forget(struct flow *f)
 {
     f->vcpu->live = false;
     f->vcpu->flow = NULL;
-    spex_timing_core_free(f->core);
+    timing_core_free(f->core);
     stack_end(&f->stack);
     free(f->heap);
     free(f->made.open);

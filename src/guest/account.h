@@ -34,7 +34,7 @@ struct flow {
     bool idle;                /* in a system call */
     uint64_t clock;           /* published */
     struct vcpu *vcpu;
-    struct spex_timing_core *core;
+    struct timing_core *core;
     uint64_t left;                /* operations before the one that the unit may take */
     const struct spex_op *branch; /* the last taken branch, and where it went */
     uint64_t branch_target;
@@ -85,9 +85,9 @@ bool account_judge(struct flow *f, const struct block *block, uint64_t mark);
 /* Does it read the same again and again, and write nothing? */
 bool account_spins(const struct flow *f);
 /* How the block ended, by the word after its own; 0 if there is none. */
-struct spex_timing_run account_ended(const struct block *block, uint64_t end);
+struct timing_run account_ended(const struct block *block, uint64_t end);
 /* The block was executed to its end, and control went on at next. */
-void account_branch(struct flow *f, const struct spex_timing_block *timing, uint64_t next);
+void account_branch(struct flow *f, const struct timing_block *timing, uint64_t next);
 /* Is there a word that can be dealt with? */
 bool account_ready(struct flow *f);
 /*

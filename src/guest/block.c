@@ -154,8 +154,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         }
     }
     if (!plugin.user.full)
-        spex_none_block_init(&plugin.run->model, &block->timing, pc, ops, count);
-    else if (spex_timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
+        none_block_init(&plugin.run->model, &block->timing, pc, ops, count);
+    else if (timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
         need(NULL);
     else
         block->timing.mean = detail_guess(count);

@@ -21,7 +21,7 @@ struct insn {
 };
 
 struct block {
-    struct spex_timing_block timing; /* pc, count, ops */
+    struct timing_block timing; /* pc, count, ops */
     struct insn *insns;
     const uint32_t *words;
     struct block *next; /* of the same hash slot */

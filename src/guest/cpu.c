@@ -12,11 +12,11 @@ enum { FILE_MAX = 1 << 16 };
 /* ---- the keys that say what CPU it is ---- */
 
 struct identity {
-    struct spex_cpu *cpu;
+    struct cpu_choice *cpu;
     bool features, layout, group, vector;
 };
 
-static bool is_key(const struct spex_uarch_line *line, const char *key)
+static bool is_key(const struct uarch_line *line, const char *key)
 {
     return strlen(key) == line->key_length && !memcmp(key, line->key, line->key_length);
 }
@@ -31,7 +31,7 @@ static enum spex_status read_vector(const char *text, uint32_t *bits, struct spe
     return SPEX_OK;
 }
 
-static enum spex_status read_identity(void *context, const struct spex_uarch_line *line,
+static enum spex_status read_identity(void *context, const struct uarch_line *line,
                                       struct spex_error *error)
 {
     struct identity *id = context;
@@ -64,11 +64,11 @@ static enum spex_status read_identity(void *context, const struct spex_uarch_lin
     return status;
 }
 
-enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct spex_error *error)
+enum spex_status cpu_read(const char *text, struct cpu_choice *cpu, struct spex_error *error)
 {
-    struct spex_cpu work = {.file = true};
+    struct cpu_choice work = {.file = true};
     struct identity id = {.cpu = &work};
-    enum spex_status status = spex_uarch_config_read(text, read_identity, &id, &work.model, error);
+    enum spex_status status = uarch_config_read(text, read_identity, &id, &work.model, error);
     if (status)
         return status;
     if (!id.features)
@@ -84,7 +84,8 @@ enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct sp
 
 /* ---- words of --cpu ---- */
 
-static enum spex_status read_file(const char *path, struct spex_cpu *cpu, struct spex_error *error)
+static enum spex_status read_file(const char *path, struct cpu_choice *cpu,
+                                  struct spex_error *error)
 {
     char text[FILE_MAX];
     struct spex_error why = {0};
@@ -102,7 +103,7 @@ static enum spex_status read_file(const char *path, struct spex_cpu *cpu, struct
         return error_set(error, SPEX_INVALID, 0,
                          "%s: not a text of at most %d bytes; share/cpus has examples", path,
                          FILE_MAX - 1);
-    enum spex_status status = spex_cpu_read(text, cpu, &why);
+    enum spex_status status = cpu_read(text, cpu, &why);
     return status ? error_set(error, status, 0, "%s: %.400s", path, why.text) : SPEX_OK;
 }
 
@@ -117,15 +118,15 @@ static int find_preset(const char *word)
 {
     size_t n = strcspn(word, ",");
     const char *name;
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
+    for (size_t i = 0; (name = uarch_preset_name(i)); i++)
         if (strlen(name) == n && !memcmp(name, word, n))
             return (int)i;
     return -1;
 }
 
-enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct spex_error *error)
+enum spex_status cpu_parse(const char *word, struct cpu_choice *cpu, struct spex_error *error)
 {
-    struct spex_cpu work = {.layout = 0};
+    struct cpu_choice work = {.layout = 0};
     int preset = find_preset(word);
     enum spex_status status;
     if (preset < 0 && is_path(word))
@@ -133,10 +134,10 @@ enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct s
     if (strlen(word) >= sizeof work.list)
         return error_set(error, SPEX_RANGE, 0, "at most %zu characters", sizeof work.list - 1);
     if (preset >= 0) {
-        if ((status = spex_cpu_read(spex_uarch_preset_text((size_t)preset), &work, error)))
+        if ((status = cpu_read(uarch_preset_text((size_t)preset), &work, error)))
             return status;
         work.file = false;
-    } else if ((status = spex_uarch_config_preset("neoverse-n1", &work.model, error))) {
+    } else if ((status = uarch_config_preset("neoverse-n1", &work.model, error))) {
         return status;
     }
     char list[2 * sizeof work.list] = {0}; /* those of its file, and what follows its name */

@@ -12,11 +12,10 @@
 extern "C" {
 #endif
 
-struct spex_cpu {
+struct cpu_choice {
     struct arch_features features;
-    struct spex_uarch_config
-        model;       /* the model of neoverse-n1 if there is only a list of features */
-    uint64_t layout; /* the unit's choices of these names */
+    struct uarch_config model; /* the model of neoverse-n1 if there is only a list of features */
+    uint64_t layout;           /* the unit's choices of these names */
     uint64_t select_group;
     uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     char list[256];       /* the words that features were made of */
@@ -28,10 +27,10 @@ struct spex_cpu {
  * .cpu; or a list of features. SPEX_IO, SPEX_INVALID or SPEX_RANGE with the file, the line and what
  * is wrong there.
  */
-enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct spex_error *error);
+enum spex_status cpu_parse(const char *word, struct cpu_choice *cpu, struct spex_error *error);
 
 /* The text of a file. cpu->list and what follows from it, cpu->model, cpu->layout. */
-enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct spex_error *error);
+enum spex_status cpu_read(const char *text, struct cpu_choice *cpu, struct spex_error *error);
 
 #ifdef __cplusplus
 }

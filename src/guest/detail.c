@@ -30,7 +30,7 @@ void detail_begin(struct flow *f)
 
 /* ---- what blocks take ---- */
 
-void detail_init(struct detail *d, const struct spex_uarch_config *config)
+void detail_init(struct detail *d, const struct uarch_config *config)
 {
     d->window = 2ull * config->rob;
     d->filled = config->rob;
@@ -41,8 +41,8 @@ uint64_t detail_guess(uint64_t operations)
     return operations * __atomic_load_n(&plugin.pace, __ATOMIC_RELAXED);
 }
 
-void detail_learn(struct detail *d, struct spex_timing_block *block,
-                  const struct spex_timing_run *run, uint64_t cycles)
+void detail_learn(struct detail *d, struct timing_block *block, const struct timing_run *run,
+                  uint64_t cycles)
 {
     if (run->cut)
         return;
@@ -69,20 +69,20 @@ void detail_learn(struct detail *d, struct spex_timing_block *block,
 
 /* ---- near and far ---- */
 
-uint64_t detail_leave(struct detail *d, struct spex_timing_core *core)
+uint64_t detail_leave(struct detail *d, struct timing_core *core)
 {
-    uint64_t now = spex_timing_clock(core) << SPEX_FAR_FRACTION;
+    uint64_t now = timing_clock(core) << SPEX_FAR_FRACTION;
     d->start = d->debt > 0 && (uint64_t)d->debt > now ? 0 : now - (uint64_t)d->debt;
-    spex_timing_far_begin(core);
+    timing_far_begin(core);
     return d->start;
 }
 
-void detail_return(struct detail *d, struct spex_timing_core *core, uint64_t clock)
+void detail_return(struct detail *d, struct timing_core *core, uint64_t clock)
 {
     if (d->expected > 0)
         clock = d->start + (uint64_t)((double)(clock - d->start) * d->cycles / d->expected);
-    spex_timing_far_end(core, clock >> SPEX_FAR_FRACTION);
-    d->debt = (int64_t)(spex_timing_clock(core) << SPEX_FAR_FRACTION) - (int64_t)clock;
+    timing_far_end(core, clock >> SPEX_FAR_FRACTION);
+    d->debt = (int64_t)(timing_clock(core) << SPEX_FAR_FRACTION) - (int64_t)clock;
 }
 
 void detail_resume(struct flow *f)
@@ -117,9 +117,9 @@ void detail_mark(struct vcpu *v, const struct block *last, uint64_t word)
 {
     struct hot *h = v->hot;
     if (last) {
-        struct spex_timing_run run = account_ended(last, word);
+        struct timing_run run = account_ended(last, word);
         if (!run.cut) {
-            spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing, run.next);
+            timing_far_branch(h->timing, (struct timing_block *)&last->timing, run.next);
             account_branch(v->flow, &last->timing, run.next);
         }
         v->task.shared->cut += run.executed < last->timing.count;
@@ -140,8 +140,7 @@ void detail_enter(struct hot *h, struct block *block)
         d->near = f->left + 1;
         d->fill = d->filled;
         if (last) {
-            spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing,
-                                   block->timing.pc);
+            timing_far_branch(h->timing, (struct timing_block *)&last->timing, block->timing.pc);
             account_branch(f, &last->timing, block->timing.pc);
             h->open = NULL;
         }

@@ -16,10 +16,10 @@ struct block;
 struct flow;
 struct hot;
 struct vcpu;
-struct spex_timing_block;
-struct spex_timing_core;
-struct spex_timing_run;
-struct spex_uarch_config;
+struct timing_block;
+struct timing_core;
+struct timing_run;
+struct uarch_config;
 
 struct detail {
     bool learns;     /* words are accounted for at once, and what blocks take is learned */
@@ -37,16 +37,16 @@ struct detail {
 
 /* ---- in both modes ---- */
 
-void detail_init(struct detail *detail, const struct spex_uarch_config *config);
+void detail_init(struct detail *detail, const struct uarch_config *config);
 /* What a block is taken to take until it is known, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_guess(uint64_t operations);
 /* A block was accounted for, and took so many cycles. */
-void detail_learn(struct detail *detail, struct spex_timing_block *block,
-                  const struct spex_timing_run *run, uint64_t cycles);
+void detail_learn(struct detail *detail, struct timing_block *block, const struct timing_run *run,
+                  uint64_t cycles);
 /* From here on there are no details: the time, cycles << SPEX_FAR_FRACTION. */
-uint64_t detail_leave(struct detail *detail, struct spex_timing_core *core);
+uint64_t detail_leave(struct detail *detail, struct timing_core *core);
 /* From this time on there are some again. */
-void detail_return(struct detail *detail, struct spex_timing_core *core, uint64_t clock);
+void detail_return(struct detail *detail, struct timing_core *core, uint64_t clock);
 
 /* ---- in user mode ---- */
 

@@ -29,14 +29,14 @@
 
 enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
 
-struct spex_engine {
+struct engine {
     char directory[RUN_PATH];
     char program[RUN_PATH], sysroot[RUN_PATH], qemu[RUN_PATH], spex[RUN_PATH];
     char qemu_cpu[RUN_NAME];
     struct offer offer;
     struct image image;
     bool host; /* the program is one of this machine, which may start AArch64 ones */
-    const struct spex_engine_options *options;
+    const struct engine_options *options;
     struct run_control settings;
     struct driver_caps caps;
     int control; /* locked: the run is somebody's */
@@ -85,7 +85,7 @@ static enum spex_status check_host(const char *program, struct spex_error *error
     return SPEX_OK;
 }
 
-static enum spex_status check_program(struct spex_engine *e, const char *name, const char *sysroot,
+static enum spex_status check_program(struct engine *e, const char *name, const char *sysroot,
                                       struct spex_error *error)
 {
     struct elf elf;
@@ -128,7 +128,7 @@ static void user_mode_choices(struct spu_choices *choices)
 }
 
 /* Functions that start and stop sampling: of the program, if it is one of the guest. */
-static enum spex_status check_markers(struct spex_engine *e, const struct spex_engine_options *o,
+static enum spex_status check_markers(struct engine *e, const struct engine_options *o,
                                       struct spex_error *error)
 {
     const char *names[2] = {o->start_at, o->stop_at};
@@ -148,7 +148,7 @@ static enum spex_status check_markers(struct spex_engine *e, const struct spex_e
     return SPEX_OK;
 }
 
-static enum spex_status check_event(struct spex_engine *e, struct spex_engine_options *o,
+static enum spex_status check_event(struct engine *e, struct engine_options *o,
                                     struct run_control *c, struct spex_error *error)
 {
     struct spu_config config;
@@ -180,7 +180,7 @@ static enum spex_status check_event(struct spex_engine *e, struct spex_engine_op
 
 /* ---- start ---- */
 
-static bool write_file(const struct spex_engine *e, const char *name, const void *data, size_t size,
+static bool write_file(const struct engine *e, const char *name, const void *data, size_t size,
                        struct spex_error *error)
 {
     char path[RUN_PATH + 16];
@@ -199,7 +199,7 @@ static bool write_file(const struct spex_engine *e, const char *name, const void
 }
 
 /* A file of words, each ended by a zero. */
-static bool write_words(const struct spex_engine *e, const char *name, const char *const *words,
+static bool write_words(const struct engine *e, const char *name, const char *const *words,
                         size_t count, char *const *more, struct spex_error *error)
 {
     size_t size = 0, room = 0;
@@ -221,9 +221,9 @@ static bool write_words(const struct spex_engine *e, const char *name, const cha
 }
 
 /* The files `command` and `engine`, and the link `start`. */
-static bool write_commands(struct spex_engine *e, struct spex_error *error)
+static bool write_commands(struct engine *e, struct spex_error *error)
 {
-    const struct spex_engine_options *o = e->options;
+    const struct engine_options *o = e->options;
     const char *command[] = {e->program, e->sysroot, o->cpu ? o->cpu : ""};
     char seed[32], stack[32] = "", link[RUN_PATH + 16];
     ssize_t n = readlink("/proc/self/exe", e->spex, sizeof e->spex - 1);
@@ -248,7 +248,7 @@ static bool write_commands(struct spex_engine *e, struct spex_error *error)
 }
 
 /* Makes the directory with the files that exist before the guest runs. */
-static bool make_directory(struct spex_engine *e, struct spex_error *error)
+static bool make_directory(struct engine *e, struct spex_error *error)
 {
     char path[RUN_PATH];
     int n = snprintf(path, sizeof path, "%s.run-XXXXXX", e->options->prefix);
@@ -281,7 +281,7 @@ static bool make_directory(struct spex_engine *e, struct spex_error *error)
 }
 
 /* A program of this machine: AArch64 programs that it starts are profiled. */
-static void run_host(const struct spex_engine *e)
+static void run_host(const struct engine *e)
 {
     struct run_control *run =
         mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED, e->control, 0);
@@ -308,9 +308,9 @@ static bool hide_path(struct image *image)
     return ok;
 }
 
-static void run_program(const struct spex_engine *e)
+static void run_program(const struct engine *e)
 {
-    const struct spex_engine_options *o = e->options;
+    const struct engine_options *o = e->options;
     static char *none[1];
     struct image image = e->image;
     struct start start;
@@ -330,7 +330,7 @@ static void run_program(const struct spex_engine *e)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static void set_output(struct spex_engine *e, const struct spex_engine_options *o)
+static void set_output(struct engine *e, const struct engine_options *o)
 {
     struct run_output *out = &e->settings.output;
     /* Readers take a load without Data Source packet on a known CPU for a level 1 hit. */
@@ -345,11 +345,10 @@ static void set_output(struct spex_engine *e, const struct spex_engine_options *
     out->allocs = o->allocs;
 }
 
-enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engine **out,
-                                 struct spex_error *error)
+enum spex_status engine_new(struct engine_options *o, struct engine **out, struct spex_error *error)
 {
     struct spex_error unused;
-    struct spex_engine *e = calloc(1, sizeof *e);
+    struct engine *e = calloc(1, sizeof *e);
     if (!e)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     if (!error)
@@ -393,49 +392,49 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
         if (!make_directory(e, error)) {
             status = error->status;
             if (e->directory[0])
-                spex_run_remove(e->directory);
+                left_remove(e->directory);
         }
     }
     if (status) {
-        spex_engine_free(e);
+        engine_free(e);
         return status;
     }
     *out = e;
     return SPEX_OK;
 }
 
-const char *spex_engine_directory(const struct spex_engine *e)
+const char *engine_directory(const struct engine *e)
 {
     return e->directory;
 }
 
-const char *spex_engine_cpu(const struct spex_engine *e)
+const char *engine_cpu(const struct engine *e)
 {
     return e->qemu_cpu;
 }
 
-void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about)
+void engine_about(const struct engine *e, struct left_about *about)
 {
     const struct run_output *o = &e->settings.output;
-    *about = (struct spex_run_about){.midr = o->midr,
-                                     .min_interval = o->min_interval,
-                                     .event_filter = o->event_filter,
-                                     .period = o->period,
-                                     .cpus = 1,
-                                     .keep = o->keep,
-                                     .truth = o->truth,
-                                     .host = e->host,
-                                     .stacks = o->stacks,
-                                     .allocs = o->allocs,
-                                     .cpu = e->options->cpu,
-                                     .model = spex_uarch_mode(&e->settings.model),
-                                     .argv = (const char *const *)e->options->argv};
+    *about = (struct left_about){.midr = o->midr,
+                                 .min_interval = o->min_interval,
+                                 .event_filter = o->event_filter,
+                                 .period = o->period,
+                                 .cpus = 1,
+                                 .keep = o->keep,
+                                 .truth = o->truth,
+                                 .host = e->host,
+                                 .stacks = o->stacks,
+                                 .allocs = o->allocs,
+                                 .cpu = e->options->cpu,
+                                 .model = uarch_mode(&e->settings.model),
+                                 .argv = (const char *const *)e->options->argv};
     if (e->settings.model.sockets == 2 && !e->settings.model.none)
         about->socket_cpus = e->settings.model.cluster;
     memcpy(about->config, o->config, sizeof about->config);
 }
 
-enum spex_status spex_engine_start(struct spex_engine *e, struct spex_error *error)
+enum spex_status engine_start(struct engine *e, struct spex_error *error)
 {
     if (e->settings.keep) {
         char path[RUN_PATH + 16];
@@ -464,13 +463,13 @@ enum spex_status spex_engine_start(struct spex_engine *e, struct spex_error *err
     return SPEX_OK;
 }
 
-int spex_engine_process(const struct spex_engine *e)
+int engine_process(const struct engine *e)
 {
     return (int)e->process;
 }
 
-enum spex_status spex_engine_wait(struct spex_engine *e, int *status, void (*tick)(void *),
-                                  void *context, struct spex_error *error)
+enum spex_status engine_wait(struct engine *e, int *status, void (*tick)(void *), void *context,
+                             struct spex_error *error)
 {
     pid_t pid;
     while ((pid = waitpid(e->process, status, tick ? WNOHANG : 0)) <= 0 &&
@@ -488,13 +487,13 @@ enum spex_status spex_engine_wait(struct spex_engine *e, int *status, void (*tic
     return SPEX_OK;
 }
 
-static uint32_t control_word(const struct spex_engine *e, size_t at)
+static uint32_t control_word(const struct engine *e, size_t at)
 {
     uint32_t word = 0;
     return pread(e->control, &word, sizeof word, (off_t)at) == sizeof word ? word : 0;
 }
 
-bool spex_engine_glance(const struct spex_engine *e, uint64_t *clock, uint64_t *samples)
+bool engine_glance(const struct engine *e, uint64_t *clock, uint64_t *samples)
 {
     enum { RECORDS = 2 }; /* SAMPLE_FILTRATE among run_events */
     struct run_task task;
@@ -517,14 +516,14 @@ bool spex_engine_glance(const struct spex_engine *e, uint64_t *clock, uint64_t *
     return true;
 }
 
-void spex_engine_enable(struct spex_engine *e, bool on)
+void engine_enable(struct engine *e, bool on)
 {
     uint32_t disabled = !on;
     if (pwrite(e->control, &disabled, sizeof disabled, offsetof(struct run_control, disabled)) < 0)
         return; /* cannot fail: the file is ours, and long enough */
 }
 
-void spex_engine_free(struct spex_engine *e)
+void engine_free(struct engine *e)
 {
     if (!e)
         return;
@@ -534,7 +533,7 @@ void spex_engine_free(struct spex_engine *e)
     free(e);
 }
 
-unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *present)
+unsigned engine_pmu_event(const struct engine *e, size_t index, bool *present)
 {
     if (index >= RUN_EVENTS)
         return 0;

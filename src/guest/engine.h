@@ -2,9 +2,9 @@
  * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
  * reads what it left behind (docs/record-internals.md).
  *
- * spex_engine_new checks everything that can be checked in advance, so that most failures are
+ * engine_new checks everything that can be checked in advance, so that most failures are
  * one clear sentence before anything runs. A run keeps its files in a directory, whose names
- * stand in run.h. Once the guest has ended, and also if spex itself was killed, spex_run_open
+ * stand in run.h. Once the guest has ended, and also if spex itself was killed, left_open
  * reads that directory: threads, where their Profiling Buffers are, and events in order of
  * time. The guest may have written to these files: impossible values are left out and counted.
  * One handle, one thread. The handle owns what it hands out.
@@ -20,12 +20,12 @@ extern "C" {
 #endif
 
 /* In processes of the program of this name, at most 15 characters of it. */
-struct spex_engine_ideal {
-    struct spex_ideal_range range;
+struct engine_ideal {
+    struct ideal_range range;
     char program[16];
 };
 
-struct spex_engine_options {
+struct engine_options {
     const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64, or, if that has no */
     const char *own_qemu; /* plugins, this one, if it is there; or NULL */
     const char *plugin;   /* path of libspex-qemu.so */
@@ -45,84 +45,84 @@ struct spex_engine_options {
     const char *alone;
     uint64_t stack; /* bytes of the main thread's stack; what is mapped lies behind it. 0: QEMU's */
     struct arch_features features;
-    struct spex_uarch_config model;
+    struct uarch_config model;
     uint64_t layout;            /* of records: the unit's choice of that name */
     uint64_t select_group;      /* the same */
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
-    bool keep;                      /* keep the records; otherwise only count */
-    bool aside;                     /* the guest's standard output goes to its standard error */
-    bool truth;                     /* count the whole population by instruction, */
-    bool truth_parts;               /* where sampling is switched on alone */
-    bool regions;                   /* sampling is switched on and off: */
-    bool disabled;                  /* is off at first */
-    const char *start_at, *stop_at; /* at functions of the program, or NULL */
-    uint64_t delay;                 /* cycles without samples at the beginning */
-    uint64_t max_size;              /* bytes of the file with records; 0: any */
-    bool stacks;                    /* keep the call stack of each record */
-    bool allocs;                    /* and the allocation that its data is in */
-    bool deterministic;             /* waits end in modelled time */
-    const struct spex_engine_ideal *ideal; /* what is made ideal; the full model */
+    bool keep;                        /* keep the records; otherwise only count */
+    bool aside;                       /* the guest's standard output goes to its standard error */
+    bool truth;                       /* count the whole population by instruction, */
+    bool truth_parts;                 /* where sampling is switched on alone */
+    bool regions;                     /* sampling is switched on and off: */
+    bool disabled;                    /* is off at first */
+    const char *start_at, *stop_at;   /* at functions of the program, or NULL */
+    uint64_t delay;                   /* cycles without samples at the beginning */
+    uint64_t max_size;                /* bytes of the file with records; 0: any */
+    bool stacks;                      /* keep the call stack of each record */
+    bool allocs;                      /* and the allocation that its data is in */
+    bool deterministic;               /* waits end in modelled time */
+    const struct engine_ideal *ideal; /* what is made ideal; the full model */
     size_t ideal_count;
 };
 
-struct spex_engine;
-struct spex_run;
+struct engine;
+struct left_run;
 
 /*
  * Checks, and makes the directory. SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for
  * the user. The period in options is clamped as Linux does it. Options must outlive the start.
  */
-enum spex_status spex_engine_new(struct spex_engine_options *options, struct spex_engine **engine,
-                                 struct spex_error *error);
+enum spex_status engine_new(struct engine_options *options, struct engine **engine,
+                            struct spex_error *error);
 /*
  * The QEMU that a run takes with these two words of the options, and its path; or why it cannot
  * run.
  */
-enum spex_status spex_engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
-                                  struct spex_error *error);
-const char *spex_engine_directory(const struct spex_engine *engine);
+enum spex_status engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
+                             struct spex_error *error);
+const char *engine_directory(const struct engine *engine);
 /* What QEMU executes: its -cpu. */
-const char *spex_engine_cpu(const struct spex_engine *engine);
+const char *engine_cpu(const struct engine *engine);
 /* If there are to be records, DIRECTORY/data has been begun. */
-enum spex_status spex_engine_start(struct spex_engine *engine, struct spex_error *error);
+enum spex_status engine_start(struct engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
-int spex_engine_process(const struct spex_engine *engine);
+int engine_process(const struct engine *engine);
 /*
  * Waits for the first process of the guest; *status is that of waitpid. tick is called some twenty
  * times a second meanwhile; or NULL.
  */
-enum spex_status spex_engine_wait(struct spex_engine *engine, int *status, void (*tick)(void *),
-                                  void *context, struct spex_error *error);
+enum spex_status engine_wait(struct engine *engine, int *status, void (*tick)(void *),
+                             void *context, struct spex_error *error);
 /*
  * How far it is, as far as is known: modelled time of the furthest thread, samples so far. False
  * once the guest has written to its standard output or error: a line of progress would be in its
  * way, and the plugin has removed the one that was there.
  */
-bool spex_engine_glance(const struct spex_engine *engine, uint64_t *clock, uint64_t *samples);
+bool engine_glance(const struct engine *engine, uint64_t *clock, uint64_t *samples);
 /* Switches sampling on or off while the guest runs, if options->regions was set. */
-void spex_engine_enable(struct spex_engine *engine, bool on);
+void engine_enable(struct engine *engine, bool on);
 /* Leaves the run's files. */
-void spex_engine_free(struct spex_engine *engine);
+void engine_free(struct engine *engine);
 /* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
-unsigned spex_engine_pmu_event(const struct spex_engine *engine, size_t index, bool *present);
+unsigned engine_pmu_event(const struct engine *engine, size_t index, bool *present);
 
 /* ---- what it left ---- */
 
 /* Removes a run's files; false if something stays. */
-bool spex_run_remove(const char *directory);
+bool left_remove(const char *directory);
 
 /*
  * engine: whose run it is, or NULL: it must be nobody's. From here on nothing is added to it.
  * SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this version.
  */
-enum spex_status spex_run_open(const char *directory, const struct spex_engine *engine,
-                               struct spex_run **run, struct spex_error *error);
-void spex_run_close(struct spex_run *run);
+enum spex_status left_open(const char *directory, const struct engine *engine,
+                           struct left_run **run, struct spex_error *error);
+void left_close(struct left_run *run);
 
 /* What perf.data says about the whole. */
-struct spex_run_about {
+struct left_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start, end; /* of AUX data in DIRECTORY/data */
     uint32_t cpus;
@@ -135,11 +135,11 @@ struct spex_run_about {
     const char *model;       /* sampled, full or none */
     const char *const *argv; /* NULL-terminated */
 };
-void spex_engine_about(const struct spex_engine *engine, struct spex_run_about *about);
-void spex_run_about(const struct spex_run *run, struct spex_run_about *about);
+void engine_about(const struct engine *engine, struct left_about *about);
+void left_about(const struct left_run *run, struct left_about *about);
 
-struct spex_engine_totals {
-    uint64_t pmu[14]; /* in the order of spex_engine_pmu_event() */
+struct engine_totals {
+    uint64_t pmu[14]; /* in the order of engine_pmu_event() */
     uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
     uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;       /* AUX records marked TRUNCATED */
@@ -159,15 +159,15 @@ struct spex_engine_totals {
     bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
     uint64_t illegal_pc; /* a process ended at this instruction, which QEMU's CPU lacks; or 0 */
     uint32_t illegal, illegal_pid;
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
     uint64_t clock; /* model time at the end */
 };
-void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *totals);
+void left_totals(const struct left_run *run, struct engine_totals *totals);
 
 /* A program of the host that the guest started, and how often; NULL past the last. */
-const char *spex_run_host(struct spex_run *run, size_t index, size_t *times);
+const char *left_machine(struct left_run *run, size_t index, size_t *times);
 
-enum spex_engine_event_kind {
+enum engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
     SPEX_ENGINE_EXIT,
     SPEX_ENGINE_COMM,
@@ -177,8 +177,8 @@ enum spex_engine_event_kind {
     SPEX_ENGINE_STACKS, /* the same for call stacks: whole records of perf.data */
 };
 
-struct spex_engine_event {
-    enum spex_engine_event_kind kind;
+struct engine_event {
+    enum engine_event_kind kind;
     uint64_t time; /* ns, model clock at 1 GHz */
     int32_t pid, tid, ppid, ptid, cpu;
     bool first;       /* COMM, MAP: of the program itself, by its exec */
@@ -192,14 +192,14 @@ struct spex_engine_event {
     uint32_t aux_flags; /* PERF_RECORD_AUX */
 };
 /* In order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
-enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *event,
-                               struct spex_error *error);
+enum spex_status left_next(struct left_run *run, struct engine_event *event,
+                           struct spex_error *error);
 
 /*
  * --truth: one instruction of one process, in order of pid and pc; or, with --stacks and the full
  * model, the calls from there to a function, and what was counted until they returned.
  */
-struct spex_engine_truth {
+struct engine_truth {
     int32_t pid;
     uint64_t pc;
     uint64_t target, calls; /* of calls; else 0 */
@@ -209,8 +209,8 @@ struct spex_engine_truth {
     uint64_t l2_miss;
 };
 /* Rows; the array belongs to the run. */
-enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,
-                                size_t *count, struct spex_error *error);
+enum spex_status left_truth(struct left_run *run, const struct engine_truth **rows, size_t *count,
+                            struct spex_error *error);
 
 #ifdef __cplusplus
 }

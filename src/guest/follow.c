@@ -119,11 +119,11 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
  */
 static void leave(struct vcpu *v)
 {
-    struct spex_uarch_counts counts = {0};
+    struct uarch_counts counts = {0};
     uint64_t clock = clock_of(v);
     if (plugin.user.full) {
         account_tell(v->flow);
-        spex_timing_counts(v->flow->core, &counts);
+        timing_counts(v->flow->core, &counts);
     } else {
         sample_end(v);
     }

@@ -298,14 +298,14 @@ WITH_SIGNAL(on_handler_sampled_stack, on_block_sampled_stack)
 
 static __attribute__((noinline)) void far_load(struct hot *h, uint64_t word, unsigned size)
 {
-    spex_timing_far_load_slow(h->timing, &h->open->timing, word, size,
-                              h->far_clock >> SPEX_FAR_FRACTION);
+    timing_far_load_slow(h->timing, &h->open->timing, word, size,
+                         h->far_clock >> SPEX_FAR_FRACTION);
 }
 
 static __attribute__((noinline)) void far_store(struct hot *h, uint64_t word, unsigned size)
 {
-    spex_timing_far_store_slow(h->timing, &h->open->timing, word, size,
-                               h->far_clock >> SPEX_FAR_FRACTION);
+    timing_far_store_slow(h->timing, &h->open->timing, word, size,
+                          h->far_clock >> SPEX_FAR_FRACTION);
 }
 
 /* One callback per kind and size; data as in on_access_full(). */
@@ -316,7 +316,7 @@ static __attribute__((noinline)) void far_store(struct hot *h, uint64_t word, un
         struct hot *h = &plugin.hot[vcpu];                                                         \
         if (__builtin_expect(!h->far, 0))                                                          \
             hot_push(h, (va & FLOW_VALUE) | (uintptr_t)data);                                      \
-        else if (__builtin_expect(!spex_timing_far_##kind(h->timing, va, bytes), 0))               \
+        else if (__builtin_expect(!timing_far_##kind(h->timing, va, bytes), 0))                    \
             far_##kind(h, (va & FLOW_VALUE) | (uintptr_t)data, bytes);                             \
     }
 SAMPLED(load, 1)

@@ -30,7 +30,7 @@ enum {
 
 /* ---- files ---- */
 
-int left_open_file(const struct spex_run *run, const char *name, int flags, struct stat *st)
+int left_open_file(const struct left_run *run, const char *name, int flags, struct stat *st)
 {
     int fd = openat(run->directory, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, st) || !S_ISREG(st->st_mode))) {
@@ -57,7 +57,7 @@ bool left_read(int fd, void *data, size_t size, uint64_t at)
 }
 
 /* A whole file in memory, with a zero after it; NULL if it is not there. */
-static char *load(struct spex_run *run, const char *name, size_t limit, size_t *size)
+static char *load(struct left_run *run, const char *name, size_t limit, size_t *size)
 {
     struct stat st;
     int fd = left_open_file(run, name, O_RDONLY, &st);
@@ -85,7 +85,7 @@ static char *load(struct spex_run *run, const char *name, size_t limit, size_t *
 /* ---- control, command ---- */
 
 /* Keeps the plugin from adding to the data from now on. */
-static enum spex_status close_data(struct spex_run *run, struct spex_error *error)
+static enum spex_status close_data(struct left_run *run, struct spex_error *error)
 {
     struct run_control *c = &run->control;
     struct stat st;
@@ -109,7 +109,7 @@ static enum spex_status close_data(struct spex_run *run, struct spex_error *erro
     return SPEX_OK;
 }
 
-static enum spex_status open_control(struct spex_run *run, const struct spex_engine *owner,
+static enum spex_status open_control(struct left_run *run, const struct engine *owner,
                                      struct spex_error *error)
 {
     struct run_control *c = &run->control;
@@ -123,9 +123,9 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
     if (!owner && flock(run->control_fd, LOCK_EX | LOCK_NB))
         return error_set(error, SPEX_INVALID, 0,
                          "%s: the run is still under way: wait until it ends", run->name);
-    struct spex_run_about about = {0};
+    struct left_about about = {0};
     if (owner)
-        spex_engine_about(owner, &about);
+        engine_about(owner, &about);
     if (!c->installed && about.host)
         return error_set(
             error, SPEX_UNSUPPORTED, 0,
@@ -149,7 +149,7 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
     return c->output.keep ? close_data(run, error) : SPEX_OK;
 }
 
-static enum spex_status read_command(struct spex_run *run, struct spex_error *error)
+static enum spex_status read_command(struct left_run *run, struct spex_error *error)
 {
     size_t size, words = 0;
     run->command = load(run, "command", COMMAND_MAX, &size);
@@ -176,7 +176,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The numbers that name files: those of threads. */
-static bool list_tasks(struct spex_run *run)
+static bool list_tasks(struct left_run *run)
 {
     int fd = openat(run->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -203,7 +203,7 @@ static bool list_tasks(struct spex_run *run)
 }
 
 /* Files that are not tasks are left out; a thread whose fork failed has none. */
-static bool read_task(struct spex_run *run, struct left_task *t)
+static bool read_task(struct left_run *run, struct left_task *t)
 {
     char name[32];
     struct stat st;
@@ -226,7 +226,7 @@ static bool read_task(struct spex_run *run, struct left_task *t)
     return true;
 }
 
-static void read_tasks(struct spex_run *run)
+static void read_tasks(struct left_run *run)
 {
     size_t n = 0;
     run->log_room = LOGS_MAX;
@@ -242,10 +242,10 @@ static void read_tasks(struct spex_run *run)
 
 /* ---- open, close ---- */
 
-enum spex_status spex_run_open(const char *directory, const struct spex_engine *engine,
-                               struct spex_run **out, struct spex_error *error)
+enum spex_status left_open(const char *directory, const struct engine *engine,
+                           struct left_run **out, struct spex_error *error)
 {
-    struct spex_run *run = calloc(1, sizeof *run);
+    struct left_run *run = calloc(1, sizeof *run);
     if (!run)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     run->control_fd = -1;
@@ -267,14 +267,14 @@ enum spex_status spex_run_open(const char *directory, const struct spex_engine *
             status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     }
     if (status) {
-        spex_run_close(run);
+        left_close(run);
         return status;
     }
     *out = run;
     return SPEX_OK;
 }
 
-void spex_run_close(struct spex_run *run)
+void left_close(struct left_run *run)
 {
     if (!run)
         return;
@@ -297,7 +297,7 @@ void spex_run_close(struct spex_run *run)
  * A process that outlives the program may make files meanwhile: then once more. Never what a link
  * in its place leads to.
  */
-bool spex_run_remove(const char *path)
+bool left_remove(const char *path)
 {
     enum { TIMES = 100 };
     for (int i = 0; i < TIMES; i++) {
@@ -321,23 +321,23 @@ bool spex_run_remove(const char *path)
 
 /* ---- the whole ---- */
 
-void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
+void left_about(const struct left_run *run, struct left_about *about)
 {
     const struct run_output *o = &run->control.output;
-    *about = (struct spex_run_about){.midr = o->midr,
-                                     .min_interval = o->min_interval,
-                                     .event_filter = o->event_filter,
-                                     .period = o->period,
-                                     .start = o->start,
-                                     .end = run->control.end,
-                                     .cpus = run->control.cpus ? run->control.cpus : 1,
-                                     .keep = o->keep,
-                                     .truth = o->truth,
-                                     .stacks = o->stacks,
-                                     .allocs = o->allocs,
-                                     .cpu = run->argv[2],
-                                     .model = spex_uarch_mode(&run->control.model),
-                                     .argv = run->argv + 3};
+    *about = (struct left_about){.midr = o->midr,
+                                 .min_interval = o->min_interval,
+                                 .event_filter = o->event_filter,
+                                 .period = o->period,
+                                 .start = o->start,
+                                 .end = run->control.end,
+                                 .cpus = run->control.cpus ? run->control.cpus : 1,
+                                 .keep = o->keep,
+                                 .truth = o->truth,
+                                 .stacks = o->stacks,
+                                 .allocs = o->allocs,
+                                 .cpu = run->argv[2],
+                                 .model = uarch_mode(&run->control.model),
+                                 .argv = run->argv + 3};
     if (run->control.model.sockets == 2 && !run->control.model.none)
         about->socket_cpus = run->control.model.cluster;
     memcpy(about->config, o->config, sizeof about->config);
@@ -349,7 +349,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-const char *spex_run_host(struct spex_run *run, size_t index, size_t *times)
+const char *left_machine(struct left_run *run, size_t index, size_t *times)
 {
     if (run->host_count && !index)
         qsort(run->hosts, run->host_count, sizeof *run->hosts, by_name);
@@ -364,22 +364,22 @@ const char *spex_run_host(struct spex_run *run, size_t index, size_t *times)
     return NULL;
 }
 
-void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *totals)
+void left_totals(const struct left_run *run, struct engine_totals *totals)
 {
     const struct run_control *c = &run->control;
-    *totals = (struct spex_engine_totals){.tasks = (uint32_t)run->task_count,
-                                          .cpus = c->cpus,
-                                          .failed = (int)(c->failed & 4095),
-                                          .lost_bytes = c->lost_bytes,
-                                          .lost_records = c->lost_records,
-                                          .unprofiled = c->unprofiled,
-                                          .damaged = run->damaged,
-                                          .full = c->full != 0,
-                                          .untraced = c->untraced != 0,
-                                          .lost_stacks = c->lost_stacks,
-                                          .allocators = c->allocators,
-                                          .no_stacks = c->no_stacks != 0,
-                                          .uncorrected = c->no_registers != 0};
+    *totals = (struct engine_totals){.tasks = (uint32_t)run->task_count,
+                                     .cpus = c->cpus,
+                                     .failed = (int)(c->failed & 4095),
+                                     .lost_bytes = c->lost_bytes,
+                                     .lost_records = c->lost_records,
+                                     .unprofiled = c->unprofiled,
+                                     .damaged = run->damaged,
+                                     .full = c->full != 0,
+                                     .untraced = c->untraced != 0,
+                                     .lost_stacks = c->lost_stacks,
+                                     .allocators = c->allocators,
+                                     .no_stacks = c->no_stacks != 0,
+                                     .uncorrected = c->no_registers != 0};
     totals->lost = left_truncated(run);
     for (size_t i = 0; i < run->task_count; i++) {
         const struct run_task *t = &run->tasks[i].task;

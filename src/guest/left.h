@@ -22,7 +22,7 @@ enum entry_how { /* what an older mapping contributes to a new one */
 };
 
 struct entry {
-    struct spex_engine_event event;
+    struct engine_event event;
     uint32_t task, order;
     enum entry_how how;
     uint64_t from; /* an address in the older one */
@@ -53,7 +53,7 @@ struct left_host {
     const char *name; /* in the log */
 };
 
-struct spex_run {
+struct left_run {
     char *name;
     int directory, control_fd;
     struct run_control control; /* of the flags in it only numbers are read */
@@ -71,29 +71,29 @@ struct spex_run {
     struct left_host *hosts;
     size_t host_count, host_room;
     uint8_t *bytes; /* of the event that was given last */
-    struct spex_engine_truth *truth;
+    struct engine_truth *truth;
     size_t truth_count, truth_room;
     uint64_t damaged;
     bool no_memory;
 };
 
 /* Opens a regular file of the run, whatever lies under its name. */
-int left_open_file(const struct spex_run *run, const char *name, int flags, struct stat *st);
+int left_open_file(const struct left_run *run, const char *name, int flags, struct stat *st);
 bool left_read(int fd, void *data, size_t size, uint64_t at);
 
 /* Events of all tasks, in order of time. */
-void left_read_events(struct spex_run *run);
-void left_free_events(struct spex_run *run);
+void left_read_events(struct left_run *run);
+void left_free_events(struct left_run *run);
 /* AUX records that say that what follows was lost. */
-uint64_t left_truncated(const struct spex_run *run);
+uint64_t left_truncated(const struct left_run *run);
 
 /* left_jit.c: an event about such a file; what the files say, as mappings; the end. */
-void left_jit_event(struct spex_run *run, size_t task, const struct run_event *event,
+void left_jit_event(struct left_run *run, size_t task, const struct run_event *event,
                     const char *text);
-void left_read_jits(struct spex_run *run);
-void left_free_jits(struct spex_run *run);
+void left_read_jits(struct left_run *run);
+void left_free_jits(struct left_run *run);
 /* A new entry of this task; without memory one that is not kept. */
-struct entry *left_add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+struct entry *left_add(struct left_run *run, size_t task, enum engine_event_kind kind,
                        uint64_t time);
 
 #endif

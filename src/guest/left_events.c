@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct entry *left_add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+struct entry *left_add(struct left_run *run, size_t task, enum engine_event_kind kind,
                        uint64_t time)
 {
     if (!vec_grow(&run->entries, &run->entry_room, run->entry_count + 1, sizeof *run->entries)) {
@@ -51,7 +51,7 @@ static struct file_id **slot(struct file_id **table, size_t room, const char *pa
     return &table[i];
 }
 
-static bool grow_files(struct spex_run *run)
+static bool grow_files(struct left_run *run)
 {
     size_t room = run->file_room ? 2 * run->file_room : 64;
     struct file_id **table = calloc(room, sizeof(struct file_id *));
@@ -66,7 +66,7 @@ static bool grow_files(struct spex_run *run)
     return true;
 }
 
-static const struct file_id *file_id(struct spex_run *run, const char *path)
+static const struct file_id *file_id(struct left_run *run, const char *path)
 {
     static const struct file_id none = {0};
     struct elf elf;
@@ -94,7 +94,7 @@ static const struct file_id *file_id(struct spex_run *run, const char *path)
 /* ---- mappings ---- */
 
 /* The text outlives the entry: it belongs to a file's record or to a log. */
-static struct entry *add_map(struct spex_run *run, size_t task, const struct run_event *event,
+static struct entry *add_map(struct left_run *run, size_t task, const struct run_event *event,
                              const char *path, bool first)
 {
     const char *text = path;
@@ -114,7 +114,7 @@ static struct entry *add_map(struct spex_run *run, size_t task, const struct run
 enum { MAP_PRIVATE_FLAG = 2, MAP_PRIVATE_ANONYMOUS = 0x22, MAP_STACK_FLAG = 0x20000 };
 
 /* QEMU loaded an ELF file so that virtual address v is at v + bias. */
-static void add_image(struct spex_run *run, size_t task, uint64_t time, const struct elf *elf,
+static void add_image(struct left_run *run, size_t task, uint64_t time, const struct elf *elf,
                       uint64_t bias, const char *path)
 {
     for (unsigned i = 0; i < elf->segments; i++) {
@@ -131,7 +131,7 @@ static void add_image(struct spex_run *run, size_t task, uint64_t time, const st
     }
 }
 
-static void add_program(struct spex_run *run, size_t task, const struct run_event *event,
+static void add_program(struct left_run *run, size_t task, const struct run_event *event,
                         const char *program)
 {
     struct elf elf;
@@ -153,11 +153,11 @@ static void add_program(struct spex_run *run, size_t task, const struct run_even
     add_image(run, task, event->time, &elf, event->c - elf.entry, path);
 }
 
-static const struct spex_engine_event *older_map(const struct spex_run *run, size_t before,
-                                                 int32_t pid, uint64_t address)
+static const struct engine_event *older_map(const struct left_run *run, size_t before, int32_t pid,
+                                            uint64_t address)
 {
     for (size_t i = before; i-- > 0;) {
-        const struct spex_engine_event *old = &run->entries[i].event;
+        const struct engine_event *old = &run->entries[i].event;
         if (old->kind == SPEX_ENGINE_MAP && old->pid == pid && address - old->address < old->length)
             return old;
         if (old->kind == SPEX_ENGINE_COMM && old->pid == pid && old->first)
@@ -167,13 +167,13 @@ static const struct spex_engine_event *older_map(const struct spex_run *run, siz
 }
 
 /* False if the entry says nothing. */
-static bool complete(struct spex_run *run, size_t i)
+static bool complete(struct left_run *run, size_t i)
 {
     struct entry *entry = &run->entries[i];
-    struct spex_engine_event *m = &entry->event;
+    struct engine_event *m = &entry->event;
     if (entry->how == ENTRY_WHOLE)
         return true;
-    const struct spex_engine_event *old = older_map(run, i, m->pid, entry->from);
+    const struct engine_event *old = older_map(run, i, m->pid, entry->from);
     switch (entry->how) {
     case ENTRY_PROTECTED: /* if the pages are of a file, the mapping keeps its name */
         if (old && *old->text == '/') {
@@ -202,7 +202,7 @@ static bool complete(struct spex_run *run, size_t i)
 }
 
 /* Entries are in order of time, so older mappings are complete. */
-static void complete_maps(struct spex_run *run)
+static void complete_maps(struct left_run *run)
 {
     size_t kept = 0;
     for (size_t i = 0; i < run->entry_count; i++) {
@@ -216,7 +216,7 @@ static void complete_maps(struct spex_run *run)
 
 /* ---- logs ---- */
 
-static void add_aux(struct spex_run *run, size_t task, const struct run_event *event)
+static void add_aux(struct left_run *run, size_t task, const struct run_event *event)
 {
     uint64_t all = run->control.end - run->control.output.start;
     if (event->b > all || event->a > all) {
@@ -229,14 +229,14 @@ static void add_aux(struct spex_run *run, size_t task, const struct run_event *e
     entry->event.aux_flags = event->flags & 0xff;
 }
 
-static const char *suffix_of(enum spex_engine_event_kind kind)
+static const char *suffix_of(enum engine_event_kind kind)
 {
     return kind == SPEX_ENGINE_STACKS ? "stacks" : "aux";
 }
 
 /* What a thread that was killed, or that found the disk full, left in a file of its own. */
-static void add_left(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
-                     uint64_t head, uint64_t at)
+static void add_left(struct left_run *run, size_t task, enum engine_event_kind kind, uint64_t head,
+                     uint64_t at)
 {
     const struct run_task *t = &run->tasks[task].task;
     char name[32];
@@ -255,7 +255,7 @@ static void add_left(struct spex_run *run, size_t task, enum spex_engine_event_k
 }
 
 /* A program of the host was executed; without text the one before was not. */
-static void add_host(struct spex_run *run, size_t task, const char *path)
+static void add_host(struct left_run *run, size_t task, const char *path)
 {
     if (!*path) {
         if (run->host_count && run->hosts[run->host_count - 1].task == task)
@@ -271,7 +271,7 @@ static void add_host(struct spex_run *run, size_t task, const char *path)
 }
 
 /* False if there is no such event. */
-static bool read_event(struct spex_run *run, size_t task, const struct run_event *event,
+static bool read_event(struct left_run *run, size_t task, const struct run_event *event,
                        const char *text, bool *ended)
 {
     struct entry *entry;
@@ -329,7 +329,7 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
     return true;
 }
 
-static void read_log(struct spex_run *run, size_t task)
+static void read_log(struct left_run *run, size_t task)
 {
     const struct left_task *t = &run->tasks[task];
     bool ended = false;
@@ -363,7 +363,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* What was lost where no log could be written stands at the end of the profile. */
-static void add_loss(struct spex_run *run)
+static void add_loss(struct left_run *run)
 {
     uint64_t end = 0;
     if (!run->task_count || !(run->control.failed || run->control.unprofiled) ||
@@ -376,7 +376,7 @@ static void add_loss(struct spex_run *run)
     entry->event.aux_flags = DRIVER_AUX_TRUNCATED;
 }
 
-void left_read_events(struct spex_run *run)
+void left_read_events(struct left_run *run)
 {
     for (size_t i = 0; i < run->task_count; i++)
         read_log(run, i);
@@ -389,7 +389,7 @@ void left_read_events(struct spex_run *run)
         qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
     }
     for (size_t i = 0; i < run->entry_count; i++) {
-        struct spex_engine_event *m = &run->entries[i].event;
+        struct engine_event *m = &run->entries[i].event;
         if (m->kind == SPEX_ENGINE_MAP && *m->text == '/') {
             const struct file_id *f = file_id(run, m->text);
             m->build_id = f->id;
@@ -398,7 +398,7 @@ void left_read_events(struct spex_run *run)
     }
 }
 
-void left_free_events(struct spex_run *run)
+void left_free_events(struct left_run *run)
 {
     left_free_jits(run);
     for (size_t i = 0; i < run->file_room; i++)
@@ -412,7 +412,7 @@ void left_free_events(struct spex_run *run)
     free(run->bytes);
 }
 
-uint64_t left_truncated(const struct spex_run *run)
+uint64_t left_truncated(const struct left_run *run)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < run->entry_count; i++)
@@ -421,8 +421,8 @@ uint64_t left_truncated(const struct spex_run *run)
     return n;
 }
 
-enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *event,
-                               struct spex_error *error)
+enum spex_status left_next(struct left_run *run, struct engine_event *event,
+                           struct spex_error *error)
 {
     if (run->position == run->entry_count)
         return SPEX_END;
@@ -451,30 +451,30 @@ enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *e
 
 static int by_pc(const void *a, const void *b)
 {
-    const struct spex_engine_truth *x = a, *y = b;
+    const struct engine_truth *x = a, *y = b;
     return x->pid != y->pid ? ORDER(x->pid, y->pid)
            : x->pc != y->pc ? ORDER(x->pc, y->pc)
                             : ORDER(x->target, y->target);
 }
 
-static struct spex_engine_truth read_call(const struct run_call *r, int32_t pid)
+static struct engine_truth read_call(const struct run_call *r, int32_t pid)
 {
-    return (struct spex_engine_truth){.pid = pid,
-                                      .pc = r->site,
-                                      .target = r->target,
-                                      .calls = r->calls,
-                                      .count = r->counts[RUN_OPERATIONS],
-                                      .l1_miss = r->counts[RUN_L1_MISS],
-                                      .llc_miss = r->counts[RUN_LLC_MISS],
-                                      .walk = r->counts[RUN_WALK],
-                                      .mispredict = r->counts[RUN_MISPREDICT],
-                                      .taken = r->counts[RUN_TAKEN],
-                                      .cycles = r->counts[RUN_CYCLES],
-                                      .l2_miss = r->counts[RUN_L2_MISS]};
+    return (struct engine_truth){.pid = pid,
+                                 .pc = r->site,
+                                 .target = r->target,
+                                 .calls = r->calls,
+                                 .count = r->counts[RUN_OPERATIONS],
+                                 .l1_miss = r->counts[RUN_L1_MISS],
+                                 .llc_miss = r->counts[RUN_LLC_MISS],
+                                 .walk = r->counts[RUN_WALK],
+                                 .mispredict = r->counts[RUN_MISPREDICT],
+                                 .taken = r->counts[RUN_TAKEN],
+                                 .cycles = r->counts[RUN_CYCLES],
+                                 .l2_miss = r->counts[RUN_L2_MISS]};
 }
 
 static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
-                        struct spex_engine_truth *out)
+                        struct engine_truth *out)
 {
     size_t n = 0;
     uint64_t entered = 0;
@@ -487,30 +487,30 @@ static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
             if (call->target && call->calls)
                 out[n++] = read_call(call, pid);
         } else if (r->pc && entered >= r->cut) {
-            out[n++] = (struct spex_engine_truth){.pid = pid,
-                                                  .pc = r->pc,
-                                                  .count = entered - r->cut,
-                                                  .l1_miss = r->l1_miss,
-                                                  .llc_miss = r->llc_miss,
-                                                  .walk = r->walk,
-                                                  .mispredict = r->mispredict,
-                                                  .taken = r->taken,
-                                                  .cycles = r->cycles,
-                                                  .l2_miss = r->l2_miss};
+            out[n++] = (struct engine_truth){.pid = pid,
+                                             .pc = r->pc,
+                                             .count = entered - r->cut,
+                                             .l1_miss = r->l1_miss,
+                                             .llc_miss = r->llc_miss,
+                                             .walk = r->walk,
+                                             .mispredict = r->mispredict,
+                                             .taken = r->taken,
+                                             .cycles = r->cycles,
+                                             .l2_miss = r->l2_miss};
         }
     }
     return n;
 }
 
 /* Blocks overlap: one row an instruction. */
-static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
+static size_t merge_rows(struct engine_truth *rows, size_t count)
 {
     size_t last = 0;
     if (!count)
         return 0;
     qsort(rows, count, sizeof *rows, by_pc);
     for (size_t i = 1; i < count; i++) {
-        struct spex_engine_truth *a = &rows[last], *b = &rows[i];
+        struct engine_truth *a = &rows[last], *b = &rows[i];
         if (a->pid != b->pid || a->pc != b->pc || a->target != b->target) {
             rows[++last] = *b;
             continue;
@@ -529,7 +529,7 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
 }
 
 /* From parts of a cycle to cycles. What instructions have in all stays the same. */
-static void count_whole_cycles(struct spex_engine_truth *rows, size_t count)
+static void count_whole_cycles(struct engine_truth *rows, size_t count)
 {
     uint64_t rest = BLAME_CYCLE / 2;
     for (size_t i = 0; i < count; i++) {
@@ -540,7 +540,7 @@ static void count_whole_cycles(struct spex_engine_truth *rows, size_t count)
 }
 
 /* One file of rows, after the n that are there. */
-static bool read_truth_file(struct spex_run *run, const struct left_task *t,
+static bool read_truth_file(struct left_run *run, const struct left_task *t,
                             struct run_truth *chunk, size_t *n)
 {
     enum { ROWS = RUN_TRUTH / sizeof(struct run_truth) };
@@ -566,8 +566,8 @@ static bool read_truth_file(struct spex_run *run, const struct left_task *t,
     return ok;
 }
 
-enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,
-                                size_t *count, struct spex_error *error)
+enum spex_status left_truth(struct left_run *run, const struct engine_truth **rows, size_t *count,
+                            struct spex_error *error)
 {
     struct run_truth *chunk = malloc(RUN_TRUTH);
     size_t n = 0;

@@ -14,7 +14,7 @@
 
 enum { JIT_FILES = 64 };
 
-static struct jit_file *find_file(struct spex_run *run, int32_t pid, uint64_t number)
+static struct jit_file *find_file(struct left_run *run, int32_t pid, uint64_t number)
 {
     for (size_t i = 0; i < run->jit_count; i++)
         if (run->jits[i].number == number && run->tasks[run->jits[i].task].task.pid == pid)
@@ -22,7 +22,7 @@ static struct jit_file *find_file(struct spex_run *run, int32_t pid, uint64_t nu
     return NULL;
 }
 
-void left_jit_event(struct spex_run *run, size_t task, const struct run_event *event,
+void left_jit_event(struct left_run *run, size_t task, const struct run_event *event,
                     const char *text)
 {
     struct jit_file *f = find_file(run, run->tasks[task].task.pid, event->a);
@@ -54,7 +54,7 @@ void left_jit_event(struct spex_run *run, size_t task, const struct run_event *e
 }
 
 struct reading {
-    struct spex_run *run;
+    struct left_run *run;
     struct jit_file *file;
     size_t next, used; /* write, bytes of names */
     bool measure;
@@ -86,7 +86,7 @@ static void add_function(void *context, const struct jit_code *code)
     r->used += size;
 }
 
-void left_read_jits(struct spex_run *run)
+void left_read_jits(struct left_run *run)
 {
     for (size_t i = 0; i < run->jit_count; i++) {
         struct jit_file *f = &run->jits[i];
@@ -107,7 +107,7 @@ void left_read_jits(struct spex_run *run)
     }
 }
 
-void left_free_jits(struct spex_run *run)
+void left_free_jits(struct left_run *run)
 {
     for (size_t i = 0; i < run->jit_count; i++) {
         free(run->jits[i].writes);

@@ -82,8 +82,8 @@ enum spex_status offer_find(const char *qemu, const char *own_qemu, char *path, 
     return SPEX_OK;
 }
 
-enum spex_status spex_engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
-                                  struct spex_error *error)
+enum spex_status engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
+                             struct spex_error *error)
 {
     struct offer offer = {0};
     return offer_find(qemu, own_qemu, path, size, &offer, error);
@@ -93,8 +93,7 @@ enum spex_status spex_engine_qemu(const char *qemu, const char *own_qemu, char *
  * QEMU executes on the modelled core, or else on `max`, which has more features. Of the cores
  * here QEMU 7.2 has only the N1; the V1 of 11.1 lacks BF16.
  */
-void offer_cpu(const struct offer *offer, const struct spex_engine_options *o, char *cpu,
-               size_t size)
+void offer_cpu(const struct offer *offer, const struct engine_options *o, char *cpu, size_t size)
 {
     enum { N1 = 0x41d0c, N2 = 0x41d49, V2 = 0x41d4f, NONE = 0 };
     uint32_t midr = o->features.midr, core = midr >> 24 << 12 | (midr >> 4 & 0xfff);

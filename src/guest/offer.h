@@ -18,7 +18,7 @@ bool offer_search(const char *name, char *path, size_t size);
 enum spex_status offer_find(const char *qemu, const char *own_qemu, char *path, size_t size,
                             struct offer *offer, struct spex_error *error);
 /* Its -cpu. */
-void offer_cpu(const struct offer *offer, const struct spex_engine_options *options, char *cpu,
+void offer_cpu(const struct offer *offer, const struct engine_options *options, char *cpu,
                size_t size);
 
 #endif

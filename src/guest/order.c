@@ -396,7 +396,8 @@ static void let_go(void)
  */
 static void set_words(struct flow *f)
 {
-    uint64_t taken = spex_timing_taken(f->core), clock = account_clock(f), took = clock - f->since;
+    uint64_t taken = timing_branch_taken(f->core), clock = account_clock(f),
+             took = clock - f->since;
     bool alone = taken == f->taken;
     f->taken = taken;
     f->since = clock;

@@ -4,7 +4,7 @@
  *   control   struct run_control, mapped by the plugin: settings and shared counters
  *   command   words, each ended by a zero: program, sysroot, CPU, then the command line
  *   engine    how QEMU is started, for every program of the guest (start.h)
- *   ideal     what is made ideal: struct spex_engine_ideal, if anything is
+ *   ideal     what is made ideal: struct engine_ideal, if anything is
  *   start     a link to spex, and
  *   exec.N    what process N of the host is to execute by it (trace.h)
  *   data      perf.data in the making: its beginning, then an AUXTRACE record for each
@@ -70,7 +70,7 @@ struct run_control {
     /* settings */
     struct arch_features features;
     struct spu_choices choices;
-    struct spex_uarch_config model;
+    struct uarch_config model;
     struct driver_event event;
     uint64_t seed;
     uint64_t buffer;    /* bytes of one Profiling Buffer */
@@ -147,7 +147,7 @@ struct run_task {
     uint64_t allocs;                 /* records whose data was in a block */
     uint64_t illegal_pc;             /* it ended at this instruction, perhaps because of it; or 0 */
     uint32_t illegal;                /* that */
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
 };
 
 enum run_event_type {

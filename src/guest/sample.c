@@ -147,7 +147,7 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
     const struct spex_op *op = op_of(want);
     struct spex_outcome *out = &v->pending.outcome;
     const struct account_insn time =
-        spex_none_time(&plugin.run->model, &want->block->timing, want->index, 0);
+        none_time(&plugin.run->model, &want->block->timing, want->index, 0);
     v->hot->want = NULL;
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
     if (exception)

@@ -32,7 +32,7 @@ static void refuse(const struct spex_error *error)
 static void on_store(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
     struct sys_vcpu *v = user;
-    const struct spex_vm_injection *in = &plugin.sys.config.inject;
+    const struct vm_injection *in = &plugin.sys.config.inject;
     size_t done = 0;
     v->records += store->count != 0;
     if (store->count && v->records == in->fault) {
@@ -146,7 +146,7 @@ static void make_vcpu(unsigned index)
     detail_init(&v->detail, &plugin.sys.config.model);
     v->detail.learns = plugin.sys.config.model.sampled;
     if (plugin.sys.model)
-        need(spex_timing_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
+        need(timing_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
     unit_log_boot(&v->unit);
     v->el = 1; /* as boot has left it */
     v->pstate = plugin.sys.machine->pstate(index);
@@ -201,8 +201,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
     b->eret = ops[count - 1].kind == SPEX_OP_ERET;
     if (!plugin.sys.model)
-        spex_none_block_init(&plugin.sys.config.model, &b->timing, pc, ops, count);
-    else if (spex_timing_block_init(plugin.sys.model, &b->timing, pc, ops, count))
+        none_block_init(&plugin.sys.config.model, &b->timing, pc, ops, count);
+    else if (timing_block_init(plugin.sys.model, &b->timing, pc, ops, count))
         need(NULL);
     else
         b->timing.mean = detail_guess(count);
@@ -253,7 +253,7 @@ void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t c
 int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **argv)
 {
     struct spex_error error = {.text = ""};
-    spex_vm_config_default(&plugin.sys.config);
+    vm_config_default(&plugin.sys.config);
     plugin.sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
     plugin.sys.vcpus = vcpus;
     plugin.sys.api = api;
@@ -275,18 +275,18 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
             for (char *p = value; *p; p++)
                 if (*p == ':') /* commas separate plugin arguments */
                     *p = ',';
-        spex_vm_config_set(&plugin.sys.config, argv[i], value, &error);
+        vm_config_set(&plugin.sys.config, argv[i], value, &error);
     }
-    const struct spex_uarch_config *model = &plugin.sys.config.model;
+    const struct uarch_config *model = &plugin.sys.config.model;
     if (!error.text[0] && !spu_config_check(&plugin.sys.config.unit, &error) && !model->none &&
-        spex_timing_new(model, &plugin.sys.model))
+        timing_new(model, &plugin.sys.model))
         snprintf(error.text, sizeof error.text, "out of memory");
     if (error.text[0]) {
         fprintf(stderr, "spex vm: %s\n", error.text);
         return 1;
     }
     if (plugin.sys.model && vcpus > 1)
-        spex_timing_apart(plugin.sys.model);
+        timing_apart(plugin.sys.model);
     plugin.sys.machine->install(id);
     return 0;
 }

@@ -61,7 +61,7 @@ static __attribute__((noinline)) void keep(struct sys_vcpu *v, const struct insn
  * The model takes 48 bits of an address. The address space is among the upper ones: its number, or
  * one that none has for the addresses that all share.
  */
-static spex_timing_access word_of(const struct sys_vcpu *v, const struct insn *insn, uint64_t va)
+static timing_access word_of(const struct sys_vcpu *v, const struct insn *insn, uint64_t va)
 {
     enum { SHARED = 0x100 };
     uint64_t space = va >> 56 ? SHARED : v->space;
@@ -91,7 +91,7 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block)
 
 static inline __attribute__((always_inline)) void
 follow(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, const struct insn *insn,
-       void (*access)(struct sys_vcpu *, spex_timing_access, unsigned))
+       void (*access)(struct sys_vcpu *, timing_access, unsigned))
 {
     struct sys_vcpu *v = plugin.sys.vcpu[index];
     if (!v || !v->active || !v->block)
@@ -115,7 +115,7 @@ static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, vo
     follow(index, info, va, data, system_store);
 }
 
-static void any_access(struct sys_vcpu *v, spex_timing_access word, unsigned size)
+static void any_access(struct sys_vcpu *v, timing_access word, unsigned size)
 {
     (void)size;
     system_access(v, word);

@@ -21,12 +21,12 @@ static void end(void)
 
 uint64_t system_clock(const struct sys_vcpu *v)
 {
-    return !v->core || v->far ? v->clock >> SPEX_FAR_FRACTION : spex_timing_clock(v->core);
+    return !v->core || v->far ? v->clock >> SPEX_FAR_FRACTION : timing_clock(v->core);
 }
 
 /* ---- accesses ---- */
 
-void system_access(struct sys_vcpu *v, spex_timing_access word)
+void system_access(struct sys_vcpu *v, timing_access word)
 {
     if (!v->far) {
         if (v->word_count < MAX_WORDS)
@@ -34,35 +34,33 @@ void system_access(struct sys_vcpu *v, spex_timing_access word)
         return;
     }
     begin();
-    spex_timing_far_access(v->core, &v->block->timing, word, v->clock >> SPEX_FAR_FRACTION);
+    timing_far_access(v->core, &v->block->timing, word, v->clock >> SPEX_FAR_FRACTION);
     end();
 }
 
-void system_load(struct sys_vcpu *v, spex_timing_access word, unsigned size)
+void system_load(struct sys_vcpu *v, timing_access word, unsigned size)
 {
     if (!v->far) {
         system_access(v, word);
         return;
     }
-    if (__builtin_expect(spex_timing_far_load(v->core, word & FLOW_VALUE, size), 1))
+    if (__builtin_expect(timing_far_load(v->core, word & FLOW_VALUE, size), 1))
         return;
     begin();
-    spex_timing_far_load_slow(v->core, &v->block->timing, word, size,
-                              v->clock >> SPEX_FAR_FRACTION);
+    timing_far_load_slow(v->core, &v->block->timing, word, size, v->clock >> SPEX_FAR_FRACTION);
     end();
 }
 
-void system_store(struct sys_vcpu *v, spex_timing_access word, unsigned size)
+void system_store(struct sys_vcpu *v, timing_access word, unsigned size)
 {
     if (!v->far) {
         system_access(v, word);
         return;
     }
-    if (__builtin_expect(spex_timing_far_store(v->core, word & FLOW_VALUE, size), 1))
+    if (__builtin_expect(timing_far_store(v->core, word & FLOW_VALUE, size), 1))
         return;
     begin();
-    spex_timing_far_store_slow(v->core, &v->block->timing, word, size,
-                               v->clock >> SPEX_FAR_FRACTION);
+    timing_far_store_slow(v->core, &v->block->timing, word, size, v->clock >> SPEX_FAR_FRACTION);
     end();
 }
 
@@ -72,7 +70,7 @@ void system_store(struct sys_vcpu *v, spex_timing_access word, unsigned size)
 static void sort_words(struct sys_vcpu *v)
 {
     for (uint32_t i = 1; i < v->word_count; i++) {
-        spex_timing_access word = v->word[i];
+        timing_access word = v->word[i];
         uint32_t to = i;
         for (; to && v->word[to - 1] >> 48 > word >> 48; to--)
             v->word[to] = v->word[to - 1];
@@ -80,10 +78,10 @@ static void sort_words(struct sys_vcpu *v)
     }
 }
 
-static void account(struct sys_vcpu *v, struct block *block, struct spex_timing_run *run)
+static void account(struct sys_vcpu *v, struct block *block, struct timing_run *run)
 {
-    struct spex_timing_block *timing = &block->timing;
-    uint64_t before = spex_timing_clock(v->core);
+    struct timing_block *timing = &block->timing;
+    uint64_t before = timing_clock(v->core);
     if (block->zva_count)
         sort_words(v);
     run->access = v->word;
@@ -92,9 +90,9 @@ static void account(struct sys_vcpu *v, struct block *block, struct spex_timing_
         run->insns = v->time;
         run->results = v->result;
     }
-    run->mispredicted = !run->cut && spex_timing_predict(v->core, timing, run->next);
-    spex_timing_run(v->core, timing, run);
-    detail_learn(&v->detail, timing, run, spex_timing_clock(v->core) - before);
+    run->mispredicted = !run->cut && timing_predict(v->core, timing, run->next);
+    timing_run(v->core, timing, run);
+    detail_learn(&v->detail, timing, run, timing_clock(v->core) - before);
 }
 
 void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t next)
@@ -103,14 +101,14 @@ void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t ne
     if (v->accounted || !executed)
         return;
     v->accounted = true;
-    v->run = (struct spex_timing_run){.executed = executed, .cut = cut, .next = next};
+    v->run = (struct timing_run){.executed = executed, .cut = cut, .next = next};
     if (!v->core)
         return;
     begin();
     if (!v->far)
         account(v, block, &v->run);
     else if (!cut)
-        spex_timing_far_branch(v->core, &block->timing, next);
+        timing_far_branch(v->core, &block->timing, next);
     end();
 }
 
@@ -118,9 +116,9 @@ void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t ne
 static void keep_up(struct sys_vcpu *v)
 {
     enum { APART = 1000 };
-    uint64_t now = spex_timing_clock(v->core);
+    uint64_t now = timing_clock(v->core);
     if (now + APART < plugin.sys.latest)
-        spex_timing_reach(v->core, plugin.sys.latest);
+        timing_reach(v->core, plugin.sys.latest);
     else if (now > plugin.sys.latest)
         plugin.sys.latest = now;
 }
@@ -134,7 +132,7 @@ static uint64_t until_near(const struct sys_vcpu *v)
 
 void system_approach(struct sys_vcpu *v, struct block *block)
 {
-    struct spex_timing_block *timing = &block->timing;
+    struct timing_block *timing = &block->timing;
     struct detail *d = &v->detail;
     v->accounted = false;
     v->word_count = 0;
@@ -154,7 +152,7 @@ void system_approach(struct sys_vcpu *v, struct block *block)
         v->far = true;
     }
     if (v->far) {
-        spex_timing_far_block(v->core, timing, v->clock >> SPEX_FAR_FRACTION);
+        timing_far_block(v->core, timing, v->clock >> SPEX_FAR_FRACTION);
         v->clock += timing->mean;
     }
     end();
@@ -165,12 +163,12 @@ void system_approach(struct sys_vcpu *v, struct block *block)
 void system_outcome(struct sys_vcpu *v, const struct insn *insn, struct spex_access *part,
                     unsigned count)
 {
-    const struct spex_timing_run *run = &v->run;
+    const struct timing_run *run = &v->run;
     unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
     for (size_t i = 0; run->results && i < run->access_count && count; i++) {
         if (run->access[i] >> 48 != insn->index)
             continue;
-        spex_timing_access_outcome(v->core, op_of(insn), part->va, size, run->results[i], part);
+        timing_access_outcome(v->core, op_of(insn), part->va, size, run->results[i], part);
         if (!(op_of(insn)->flags & SPEX_OPF_LOAD))
             part->flags &= (uint16_t)~SPEX_ACC_SOURCE;
         part++;

@@ -146,7 +146,7 @@ void system_spurious(struct sys_vcpu *v, bool level)
 static void finish(struct sys_vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
-    const struct spex_vm_injection *in = &plugin.sys.config.inject;
+    const struct vm_injection *in = &plugin.sys.config.inject;
     unit_log_pass(&v->unit, want->index - v->counted);
     v->counted = want->index + 1;
     unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL1, v->context[0]);

@@ -52,11 +52,11 @@ struct flight {
 };
 
 struct sys_vcpu {
-    _Alignas(64) struct spex_timing_core *core; /* NULL without a model */
-    struct block *block;                        /* the one that is being executed, or NULL */
-    uint64_t clock;                             /* far from samples; cycles << SPEX_FAR_FRACTION */
-    bool far;                                   /* nothing but caches and predictors is followed */
-    bool accounted;                             /* block is, as far as it ran */
+    _Alignas(64) struct timing_core *core; /* NULL without a model */
+    struct block *block;                   /* the one that is being executed, or NULL */
+    uint64_t clock;                        /* far from samples; cycles << SPEX_FAR_FRACTION */
+    bool far;                              /* nothing but caches and predictors is followed */
+    bool accounted;                        /* block is, as far as it ran */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
@@ -77,9 +77,9 @@ struct sys_vcpu {
     /* sampled detail: the accesses of the current block near samples, and what became of it */
     struct detail detail;
     uint32_t word_count;
-    struct spex_timing_run run;
-    spex_timing_access word[MAX_WORDS];
-    spex_uarch_result result[MAX_WORDS];
+    struct timing_run run;
+    timing_access word[MAX_WORDS];
+    uarch_result result[MAX_WORDS];
     struct account_insn time[MAX_INSNS];
     /* the last taken branch, for the previous branch target (FEAT_SPE_PBT) */
     const struct insn *branch;
@@ -93,10 +93,10 @@ struct sys_vcpu {
 
 struct sys {
     const struct machine *machine;
-    struct spex_vm_config config;
-    struct spex_timing *model; /* NULL: --model none */
-    pthread_mutex_t turn;      /* of several vCPUs at the model */
-    uint64_t latest;           /* time of the one that is ahead */
+    struct vm_config config;
+    struct timing *model; /* NULL: --model none */
+    pthread_mutex_t turn; /* of several vCPUs at the model */
+    uint64_t latest;      /* time of the one that is ahead */
     struct sys_vcpu *vcpu[SYS_VCPUS];
     unsigned vcpus, zva_bytes, api;
     struct block *blocks[1 << 16];
@@ -146,9 +146,9 @@ void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t ne
 /* A block is entered: it has details, or not. */
 void system_approach(struct sys_vcpu *v, struct block *block);
 /* An access of the current block, by a word; and the common ones. */
-void system_access(struct sys_vcpu *v, spex_timing_access word);
-void system_load(struct sys_vcpu *v, spex_timing_access word, unsigned size);
-void system_store(struct sys_vcpu *v, spex_timing_access word, unsigned size);
+void system_access(struct sys_vcpu *v, timing_access word);
+void system_load(struct sys_vcpu *v, timing_access word, unsigned size);
+void system_store(struct sys_vcpu *v, timing_access word, unsigned size);
 /* Model time, in cycles. */
 uint64_t system_clock(const struct sys_vcpu *v);
 /* The accesses that were kept of an operation of the current block: what they met. */

@@ -285,7 +285,7 @@ void task_leave(struct task *task, uint64_t clock)
     task->shared->clock = clock;
 }
 
-void task_count(struct task *task, const struct spex_uarch_counts *counts)
+void task_count(struct task *task, const struct uarch_counts *counts)
 {
     const uint64_t *before = (const uint64_t *)&task->before, *now = (const uint64_t *)counts;
     uint64_t *sum = (uint64_t *)&task->shared->counts;

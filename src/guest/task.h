@@ -29,10 +29,10 @@ struct task {
     uint64_t chain_pc, chain[2 * STACK_CHAIN];
     size_t chain_count;
     unsigned chain_notes;
-    struct spex_uarch_counts before; /* of the programs that this process was before */
-    bool made;                       /* a record */
-    bool irq;                        /* PMBIRQ */
-    bool quiet;                      /* the log could not be written */
+    struct uarch_counts before; /* of the programs that this process was before */
+    bool made;                  /* a record */
+    bool irq;                   /* PMBIRQ */
+    bool quiet;                 /* the log could not be written */
 };
 
 /* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
@@ -69,7 +69,7 @@ void task_pause(struct task *task);
 void task_go_on(struct task *task);
 /* Writes everything recorded, so that the next program of this process finds it. */
 void task_leave(struct task *task, uint64_t clock);
-void task_count(struct task *task, const struct spex_uarch_counts *counts);
+void task_count(struct task *task, const struct uarch_counts *counts);
 /* Files and unit of the parent, seen from the child of a fork. */
 void task_forget(struct task *task);
 void task_end(struct task *task, uint64_t clock);

@@ -139,9 +139,9 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
 /* What of this program is made ideal. */
 static void read_ideal(void)
 {
-    struct spex_engine_ideal one;
+    struct engine_ideal one;
     size_t count = 0, room = 0;
-    struct spex_ideal_range *ranges = NULL; /* kept: the model refers to them */
+    struct ideal_range *ranges = NULL; /* kept: the model refers to them */
     int fd = task_open("ideal", O_RDONLY);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     while (file && fread(&one, sizeof one, 1, file) == 1)
@@ -152,7 +152,7 @@ static void read_ideal(void)
         }
     if (file)
         fclose(file);
-    spex_timing_ideal(plugin.user.timing, ranges, count);
+    timing_set_ideal(plugin.user.timing, ranges, count);
 }
 
 int user_install(uint64_t id, unsigned api, int argc, char **argv)
@@ -177,7 +177,7 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
     }
     plugin.user.full = !plugin.run->model.none;
     plugin.user.sampled = plugin.user.full && plugin.run->model.sampled;
-    if (plugin.user.full && spex_timing_new(&plugin.run->model, &plugin.user.timing)) {
+    if (plugin.user.full && timing_new(&plugin.run->model, &plugin.user.timing)) {
         fprintf(stderr, "spex: no memory for the model\n");
         return 1;
     }

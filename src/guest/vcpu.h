@@ -44,7 +44,7 @@ struct hot {
     /* the full model: the next word goes here, flow_turn() then */
     uint64_t *at, *stop, *ring;
     const struct block *open; /* the last block, if its end has not come yet */
-    struct spex_timing_core *timing;
+    struct timing_core *timing;
     /* sampled detail: operations until details are needed, 0 if they are; the time */
     _Alignas(64) uint64_t far_left;
     uint64_t far_clock;
@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) uint64_t hot_word(struct hot *h,
     uint64_t word = FLOW_BLOCK | (uintptr_t)&block->timing;
     const struct block *last = h->open;
     h->open = block;
-    if (last && spex_timing_predict(h->timing, &last->timing, block->timing.pc))
+    if (last && timing_predict(h->timing, &last->timing, block->timing.pc))
         word |= FLOW_WRONG;
     return word;
 }
@@ -126,7 +126,7 @@ static inline __attribute__((always_inline)) void hot_block(struct hot *h,
 /* Sampled detail: a block is entered; an access of the last block, as a word of the ring. */
 static inline __attribute__((always_inline)) void hot_enter(struct hot *h, struct block *block)
 {
-    struct spex_timing_block *timing = &block->timing;
+    struct timing_block *timing = &block->timing;
     if (__builtin_expect(h->far_left < timing->count, 0)) {
         detail_enter(h, block);
         return;
@@ -135,25 +135,24 @@ static inline __attribute__((always_inline)) void hot_enter(struct hot *h, struc
     h->open = block;
     h->far_left -= timing->count;
     if (last)
-        spex_timing_far_branch(h->timing, (struct spex_timing_block *)&last->timing, timing->pc);
-    spex_timing_far_block(h->timing, timing, h->far_clock >> SPEX_FAR_FRACTION);
+        timing_far_branch(h->timing, (struct timing_block *)&last->timing, timing->pc);
+    timing_far_block(h->timing, timing, h->far_clock >> SPEX_FAR_FRACTION);
     h->far_clock += timing->mean;
 }
 
 static inline void hot_access(struct hot *h, uint64_t word)
 {
     if (h->far)
-        spex_timing_far_access(h->timing, &h->open->timing, word,
-                               h->far_clock >> SPEX_FAR_FRACTION);
+        timing_far_access(h->timing, &h->open->timing, word, h->far_clock >> SPEX_FAR_FRACTION);
     else
         hot_push(h, word);
 }
 
 /* One of a process. */
 struct user {
-    struct spex_timing *timing; /* NULL: --model none */
-    bool full;                  /* there is a model: flow.h */
-    bool sampled;               /* with details near samples alone: detail.h */
+    struct timing *timing; /* NULL: --model none */
+    bool full;             /* there is a model: flow.h */
+    bool sampled;          /* with details near samples alone: detail.h */
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */

@@ -19,14 +19,14 @@ static const char *const unseen[] = {"csel_conditional=no",  "csinc_conditional=
                                      "cache_op_info=none",   "sve_prefetch_info=none"};
 enum { UNSEEN = sizeof unseen / sizeof unseen[0] };
 
-void spex_vm_config_default(struct spex_vm_config *config)
+void vm_config_default(struct vm_config *config)
 {
     memset(config, 0, sizeof *config);
     spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
     config->unit.choices.not_taken_target = 1; /* as silicon has it */
-    spex_uarch_config_preset("neoverse-n1", &config->model, NULL);
+    uarch_config_preset("neoverse-n1", &config->model, NULL);
     config->model.sampled = true;
     snprintf(config->features, sizeof config->features, "max");
 }
@@ -43,7 +43,7 @@ static bool number(const char **text, uint64_t *value)
 }
 
 /* "REGISTER:VALUE" of an ID register, or "PMSVer:VALUE". */
-static bool set_id(struct spex_vm_injection *in, const char *text)
+static bool set_id(struct vm_injection *in, const char *text)
 {
     size_t n = strcspn(text, ":");
     char name[32];
@@ -64,10 +64,10 @@ static bool set_id(struct spex_vm_injection *in, const char *text)
            (in->id_register == SPEX_PMSIDR_EL1 || in->id_register == SPEX_PMBIDR_EL1);
 }
 
-static enum spex_status set_injection(struct spex_vm_config *config, const char *value,
+static enum spex_status set_injection(struct vm_config *config, const char *value,
                                       struct spex_error *error)
 {
-    struct spex_vm_injection *in = &config->inject;
+    struct vm_injection *in = &config->inject;
     const struct {
         const char *name;
         uint64_t *at, *count;
@@ -103,7 +103,7 @@ static enum spex_status set_injection(struct spex_vm_config *config, const char 
     return SPEX_OK;
 }
 
-static enum spex_status set_choice(struct spex_vm_config *config, const char *value,
+static enum spex_status set_choice(struct vm_config *config, const char *value,
                                    struct spex_error *error)
 {
     struct spu_choices choices = config->unit.choices, seen;
@@ -122,8 +122,8 @@ static enum spex_status set_choice(struct spex_vm_config *config, const char *va
     return SPEX_OK;
 }
 
-enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
-                                    const char *value, struct spex_error *error)
+enum spex_status vm_config_set(struct vm_config *config, const char *name, const char *value,
+                               struct spex_error *error)
 {
     if (!strcmp(name, "features")) {
         if (strlen(value) >= sizeof config->features)
@@ -137,7 +137,7 @@ enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *n
         return status;
     }
     if (!strcmp(name, "model"))
-        return spex_uarch_config_set(&config->model, value, error);
+        return uarch_config_set(&config->model, value, error);
     if (!strcmp(name, "choice"))
         return set_choice(config, value, error);
     if (!strcmp(name, "inject"))

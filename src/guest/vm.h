@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Faults on request. Numbers count records or samples of one CPU from 1; 0 is never. */
-struct spex_vm_injection {
+struct vm_injection {
     uint64_t fault, abort;        /* the write of this record */
     uint64_t event, irq;          /* after this sample */
     uint64_t collide, collisions; /* from this sample on, so many */
@@ -24,23 +24,23 @@ struct spex_vm_injection {
     unsigned version; /* ID_AA64DFR0_EL1.PMSVer, if not 0 */
 };
 
-struct spex_vm_config {
+struct vm_config {
     struct spu_config unit; /* features, choices, seed; no host */
-    struct spex_uarch_config model;
-    struct spex_vm_injection inject;
+    struct uarch_config model;
+    struct vm_injection inject;
     char features[256];   /* the text of unit.features */
     uint32_t vector_bits; /* of SVE in the guest; 0: it is off */
 };
 
 /* max features, the neoverse-n1 model, seed 1, nothing injected. */
-void spex_vm_config_default(struct spex_vm_config *config);
+void vm_config_default(struct vm_config *config);
 
 /*
  * name is features, model, choice, seed, vectors or inject. SPEX_INVALID or SPEX_RANGE with
  * the word and what is allowed.
  */
-enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
-                                    const char *value, struct spex_error *error);
+enum spex_status vm_config_set(struct vm_config *config, const char *name, const char *value,
+                               struct spex_error *error);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 
 void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
 {
-    const struct spex_stats *t = &row->stats;
+    const struct stats *t = &row->stats;
 #define METRIC(name, from) v->value[METRIC_##name] += from;
 #include "report/metrics.def"
     for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)

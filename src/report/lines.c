@@ -9,7 +9,7 @@ static void write_use(const struct spex_sharing *s, const struct spex_shared_use
                       struct json *json)
 {
     const struct spex_group *group = spex_sharing_group(s);
-    const struct spex_stats *t = &use->row->stats;
+    const struct stats *t = &use->row->stats;
     char text[600];
     json_object(json);
     JSON_MEMBER(json, "offset", u64, use->offset);

@@ -65,7 +65,7 @@ static struct stretch *find_stretches(struct report *r, const struct page *pages
         }
         last->end = p->address + PAGE;
         last->count++;
-        const struct spex_stats *t = &spex_group_row(r->cubes[PAGES].total, p->row)->stats;
+        const struct stats *t = &spex_group_row(r->cubes[PAGES].total, p->row)->stats;
         last->samples += t->samples;
         last->remote += t->remote;
         nodes_add(r->nodes, p->address, p->space, last->nodes);

@@ -13,15 +13,15 @@ static inline uint64_t later(uint64_t a, uint64_t b)
 }
 
 /* Translation latency of a page, and what it says in a result. */
-static inline uint64_t translate(struct spex_timing_core *core, uint64_t va, spex_uarch_result *r)
+static inline uint64_t translate(struct timing_core *core, uint64_t va, uarch_result *r)
 {
     uint64_t page = va >> core->page_shift;
     if (__builtin_expect(page == core->page, 1))
         return 0;
     core->page = page;
-    spex_uarch_result t = uarch_translate(&core->mmu, va, &core->counts);
+    uarch_result t = uarch_translate(&core->mmu, va, &core->counts);
     *r |= t & (SPEX_UARCH_TLB_MISS | SPEX_UARCH_WALK);
-    return spex_uarch_result_translation(t);
+    return uarch_result_translation(t);
 }
 
 /* Which of the eight bytes of a piece an access covers. */
@@ -34,8 +34,7 @@ static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
 }
 
 /* Number of the youngest store that is older than the load and touches these bytes, or 0. */
-static inline uint64_t stored_find(const struct spex_timing_core *core, uint64_t piece,
-                                   uint8_t bytes)
+static inline uint64_t stored_find(const struct timing_core *core, uint64_t piece, uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
     /* wide stores may have more pieces than fit: the oldest are forgotten */
@@ -62,7 +61,7 @@ enum forwarded {
  * Some bytes of a load that asks at t: forwarded if one store has them all, and they are its
  * first or begin in its middle. *data is when they are there, *written when that store is.
  */
-static enum forwarded forward_part(const struct spex_timing_core *core, uint64_t va, unsigned size,
+static enum forwarded forward_part(const struct timing_core *core, uint64_t va, unsigned size,
                                    uint64_t t, uint64_t *data, uint64_t *written)
 {
     uint64_t youngest = 0;
@@ -84,7 +83,7 @@ static enum forwarded forward_part(const struct spex_timing_core *core, uint64_t
  * that stores have are there. If it fails, *t moves to when it asks level 1.
  */
 static __attribute__((noinline)) enum forwarded
-forward_slow(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t *t, uint64_t *data)
+forward_slow(struct timing_core *core, uint64_t va, unsigned size, uint64_t *t, uint64_t *data)
 {
     uint64_t written = 0;
     *data = 0;
@@ -105,7 +104,7 @@ forward_slow(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t
 }
 
 /* atomic: it waits for them to be written, whoever has the line. */
-static inline enum forwarded forward(struct spex_timing_core *core, uint64_t va, unsigned size,
+static inline enum forwarded forward(struct timing_core *core, uint64_t va, unsigned size,
                                      bool atomic, uint64_t *t, uint64_t *data)
 {
     if (core->drain <= *t) /* all stores are written */
@@ -120,8 +119,7 @@ static inline enum forwarded forward(struct spex_timing_core *core, uint64_t va,
     return forward_slow(core, va, size, t, data);
 }
 
-static inline void stored_add(struct spex_timing_core *core, uint64_t va, unsigned size,
-                              uint64_t data)
+static inline void stored_add(struct timing_core *core, uint64_t va, unsigned size, uint64_t data)
 {
     uint64_t piece = va / 8, last = (va + size - 1) / 8;
     do {
@@ -138,10 +136,10 @@ static inline void stored_add(struct spex_timing_core *core, uint64_t va, unsign
 }
 
 /* One access of a load: when its data is there. */
-static inline uint64_t load(struct spex_timing_core *core, const struct account_op *u, uint64_t va,
-                            uint64_t issue, uint64_t pc, spex_uarch_result *result)
+static inline uint64_t load(struct timing_core *core, const struct account_op *u, uint64_t va,
+                            uint64_t issue, uint64_t pc, uarch_result *result)
 {
-    spex_uarch_result r = 0, second, flags = 0;
+    uarch_result r = 0, second, flags = 0;
     uint64_t translation = translate(core, va, &flags), t = issue + translation, done, data = 0;
     bool crosses = (va & 63) + u->size > 64;
     if (__builtin_expect(crosses, 0)) {
@@ -158,7 +156,7 @@ static inline uint64_t load(struct spex_timing_core *core, const struct account_
             done = timing_memory_load(core, va, t, pc, &r);
         if (__builtin_expect(crosses, 0)) {
             done = later(done, timing_memory_load(core, (va | 63) + 1, t, pc, &second));
-            if (spex_uarch_result_latency(second) > spex_uarch_result_latency(r))
+            if (uarch_result_latency(second) > uarch_result_latency(r))
                 r = second;
             flags |= SPEX_UARCH_SPLIT;
         }
@@ -173,7 +171,7 @@ static inline uint64_t load(struct spex_timing_core *core, const struct account_
 }
 
 /* Another store: does it continue the run of those before it, and how many lines did that fill? */
-static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, unsigned size)
+static inline void run_of_stores(struct timing_core *core, uint64_t va, unsigned size)
 {
     if (va != core->stream_next) {
         core->stream_begin = va;
@@ -186,7 +184,7 @@ static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, uns
 }
 
 /* In a run of stores that fills whole lines: is this line written without being fetched? */
-static inline bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
+static inline bool streams(struct timing_core *core, uint64_t va, unsigned size)
 {
     uint64_t line = va & ~63ull;
     uint32_t lines = va == core->stream_next ? core->stream_lines : 0;
@@ -199,10 +197,10 @@ static inline bool streams(struct spex_timing_core *core, uint64_t va, unsigned 
  * One access of a store whose address and data are known at t: when its line is there, and
  * when it can leave the store buffer.
  */
-static inline uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
-                           uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
+static inline uint64_t own(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
+                           uint64_t pc, bool atomic, uarch_result *result, uint64_t *accepted)
 {
-    spex_uarch_result second;
+    uarch_result second;
     uint64_t line = va & ~63ull, also;
     bool begins = streams(core, va, size);
     *result = 0;
@@ -219,7 +217,7 @@ static inline uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned 
     if ((va & 63) + size > 64) {
         done = later(done, timing_memory_own(core, (va | 63) + 1, t, pc, &second, &also));
         *accepted = later(*accepted, also);
-        if (spex_uarch_result_latency(second) > spex_uarch_result_latency(*result))
+        if (uarch_result_latency(second) > uarch_result_latency(*result))
             *result = second;
         *result |= SPEX_UARCH_SPLIT;
     }
@@ -227,8 +225,8 @@ static inline uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned 
 }
 
 struct accesses {
-    const spex_timing_access *next, *end;
-    spex_uarch_result *results;
+    const timing_access *next, *end;
+    uarch_result *results;
 };
 
 static inline bool belongs(const struct accesses *a, uint32_t insn)
@@ -236,12 +234,12 @@ static inline bool belongs(const struct accesses *a, uint32_t insn)
     return a->next < a->end && (*a->next >> 48) == insn;
 }
 
-static inline uint64_t address(spex_timing_access access)
+static inline uint64_t address(timing_access access)
 {
     return access & 0xffffffffffffull;
 }
 
-static inline void note(struct accesses *a, spex_uarch_result result)
+static inline void note(struct accesses *a, uarch_result result)
 {
     if (a->results)
         *a->results++ = result;
@@ -249,8 +247,8 @@ static inline void note(struct accesses *a, spex_uarch_result result)
 }
 
 /* One access of a load that always hits: its data is there, unless a store has it. */
-static __attribute__((noinline)) uint64_t hit(struct spex_timing_core *core,
-                                              const struct account_op *u, uint64_t va, uint64_t t)
+static __attribute__((noinline)) uint64_t hit(struct timing_core *core, const struct account_op *u,
+                                              uint64_t va, uint64_t t)
 {
     uint64_t data = 0;
     timing_ideal_access(core, va, u->size, t, false);
@@ -260,12 +258,12 @@ static __attribute__((noinline)) uint64_t hit(struct spex_timing_core *core,
 }
 
 /* Accesses of a load that is issued at `issue`: when it is done. */
-static inline uint64_t do_load(struct spex_timing_core *core, const struct account_op *u,
+static inline uint64_t do_load(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc)
 {
     uint64_t done = issue + u->latency;
     for (bool first = true; belongs(a, insn); first = false) {
-        spex_uarch_result result;
+        uarch_result result;
         uint64_t there = __builtin_expect(u->hits, 0)
                              ? (result = 0, hit(core, u, address(*a->next), issue))
                              : load(core, u, address(*a->next), issue, pc, &result);
@@ -279,13 +277,13 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct accou
  * A prefetch is done when its lines are asked for. Nothing is known about them, so its results are
  * 0.
  */
-static inline uint64_t do_hint(struct spex_timing_core *core, const struct account_op *u,
+static inline uint64_t do_hint(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue)
 {
     uint64_t done = issue + u->latency;
     for (; belongs(a, insn); note(a, 0)) {
         uint64_t va = address(*a->next), t = issue;
-        spex_uarch_result unused = 0;
+        uarch_result unused = 0;
         if (u->hint)
             t += translate(core, va, &unused);
         done = later(done, timing_memory_hint(core, va & ~63ull, t, u->hint));
@@ -294,13 +292,13 @@ static inline uint64_t do_hint(struct spex_timing_core *core, const struct accou
 }
 
 /* The same for stores and atomics; *written is when they can leave the store buffer. */
-static inline uint64_t do_store(struct spex_timing_core *core, const struct account_op *u,
+static inline uint64_t do_store(struct timing_core *core, const struct account_op *u,
                                 struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
                                 uint64_t *written)
 {
-    const spex_timing_access *last = a->next;
+    const timing_access *last = a->next;
     uint64_t pieces = core->stored_count;
-    spex_uarch_result flags[64];
+    uarch_result flags[64];
     uint64_t t = issue, translation[64], data;
     bool atomic = u->kind == ACCOUNT_ATOMIC;
     for (unsigned k = 0; last < a->end && (*last >> 48) == insn; last++, k = (k + 1) % 64) {
@@ -321,7 +319,7 @@ static inline uint64_t do_store(struct spex_timing_core *core, const struct acco
     *written = done;
     for (unsigned k = 0; a->next < last; k = (k + 1) % 64) {
         uint64_t va = address(*a->next);
-        spex_uarch_result result;
+        uarch_result result;
         uint64_t accepted;
         uint64_t line = own(core, va, u->size, atomic ? t : done, pc, atomic, &result, &accepted);
         if (atomic)
@@ -339,7 +337,7 @@ static inline uint64_t do_store(struct spex_timing_core *core, const struct acco
 }
 
 /* Stores leave the buffer in order, so many in a cycle: the next one at the earliest then. */
-static inline void leave_buffer(struct spex_timing_core *core, uint64_t when)
+static inline void leave_buffer(struct timing_core *core, uint64_t when)
 {
     if (when > core->drain) {
         core->drain = when;
@@ -351,7 +349,7 @@ static inline void leave_buffer(struct spex_timing_core *core, uint64_t when)
 }
 
 /* The store leaves the buffer when it has retired and was accepted. */
-static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
+static inline void drain(struct timing_core *core, uint64_t pieces, uint64_t when)
 {
     uint32_t stores = core->c->stores;
     leave_buffer(core, when);
@@ -375,7 +373,7 @@ static inline bool fits(uint64_t va, unsigned size)
  * load, no store in the buffer may hold its bytes at t. Returns the state of the line, or 0 if the
  * access is not plain; what was changed until then does no harm when it is made the general way.
  */
-static inline unsigned plain(struct spex_timing_core *core, uint64_t va, uint64_t t)
+static inline unsigned plain(struct timing_core *core, uint64_t va, uint64_t t)
 {
     uint64_t page = va >> core->page_shift;
     if (page != core->page) {
@@ -390,10 +388,10 @@ static inline unsigned plain(struct spex_timing_core *core, uint64_t va, uint64_
 }
 
 /* All accesses of a load are plain. */
-static inline bool plain_load(struct spex_timing_core *core, const struct account_op *u,
+static inline bool plain_load(struct timing_core *core, const struct account_op *u,
                               struct accesses *a, uint32_t insn, uint64_t issue)
 {
-    const spex_timing_access *next = a->next;
+    const timing_access *next = a->next;
     if (!belongs(a, insn))
         return false;
     do {

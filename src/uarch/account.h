@@ -142,7 +142,7 @@ struct timing_cache {
     uint64_t *tag;   /* line address | flags; level 1: the most recent of a set first */
     uint32_t *used;  /* tick of the last use */
     uint64_t *ready; /* when the line is there */
-    uint8_t *from;   /* level 1: enum spex_uarch_level where it came from */
+    uint8_t *from;   /* level 1: enum uarch_level where it came from */
 };
 
 /*
@@ -152,7 +152,7 @@ struct timing_cache {
 static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t va)
 {
     uint32_t set = (uint32_t)(va >> UARCH_LINE) & l1->mask;
-    /* another core may be taking the line away (spex_timing_far_load() and _store()) */
+    /* another core may be taking the line away (timing_far_load() and _store()) */
     uint64_t differs = __atomic_load_n(&l1->tag[set * l1->ways], __ATOMIC_RELAXED) ^ (va & ~63ull);
     return differs <= TIMING_STATE ? (unsigned)differs : 0;
 }
@@ -245,7 +245,7 @@ struct timing_taken {
 /* ---- what is made ideal ---- */
 
 struct timing_ideal {
-    const struct spex_ideal_range *ranges;
+    const struct ideal_range *ranges;
     size_t count;
     unsigned kinds; /* of all of them */
 };
@@ -261,9 +261,9 @@ struct timing_stored { /* part of a store within eight bytes */
     int8_t start;   /* which begins here, from the piece on */
 };
 
-struct spex_timing_core {
-    struct spex_timing *timing;
-    const struct spex_uarch_config *c;
+struct timing_core {
+    struct timing *timing;
+    const struct uarch_config *c;
     uint32_t index, cluster, socket, id;
     bool free;
     struct timing_predictor *predictor; /* another thread may use it: nothing of it is in here */
@@ -324,11 +324,11 @@ struct spex_timing_core {
     struct timing_taken *taken; /* by the place of the block, and how many */
     uint32_t taken_count;
     uint64_t near_put, mid_put; /* entries put into the first two branch target buffers */
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
 };
 
-struct spex_timing {
-    struct spex_uarch_config config;
+struct timing {
+    struct uarch_config config;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint32_t page_shift;
     uint32_t llc_mask;
@@ -342,102 +342,97 @@ struct spex_timing {
     bool apart;      /* each core has its own clock */
     uint32_t places; /* of blocks that ended with a taken branch */
     uint32_t core_count;
-    struct spex_timing_core *core[TIMING_CORES];
+    struct timing_core *core[TIMING_CORES];
 };
 
 /* ---- memo.c ---- */
 
 /* Moves the registers into a state, NULL if there is none for them; and back to the core. */
-const struct timing_state *timing_memo_enter(struct spex_timing_core *core);
-void timing_memo_leave(struct spex_timing_core *core);
+const struct timing_state *timing_memo_enter(struct timing_core *core);
+void timing_memo_leave(struct timing_core *core);
 /* Retirements of blocks that were known go to slot[]. */
-void timing_memo_slots(struct spex_timing_core *core);
+void timing_memo_slots(struct timing_core *core);
 /* What the block does in this state; NULL if that is not known. */
-struct timing_path *timing_memo_find(struct spex_timing_core *core,
-                                     const struct spex_timing_block *block);
+struct timing_path *timing_memo_find(struct timing_core *core, const struct timing_block *block);
 /* The same, but step `at` took so long. */
 struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took);
 /*
  * The block has run, from this state and dispatch, and run has its instructions. parent: the path
  * that it left at step `at`, or NULL.
  */
-struct timing_path *timing_memo_keep(struct spex_timing_core *core,
-                                     const struct spex_timing_block *block,
-                                     const struct spex_timing_run *run,
-                                     const struct timing_state *from, uint64_t dispatch,
-                                     struct timing_path *parent, uint32_t at, uint64_t took);
+struct timing_path *timing_memo_keep(struct timing_core *core, const struct timing_block *block,
+                                     const struct timing_run *run, const struct timing_state *from,
+                                     uint64_t dispatch, struct timing_path *parent, uint32_t at,
+                                     uint64_t took);
 /* The branch at the end of a path was taken, and dispatch goes on so much later. */
-void timing_memo_late(struct spex_timing_core *core, struct timing_path *path, uint32_t late);
+void timing_memo_late(struct timing_core *core, struct timing_path *path, uint32_t late);
 /* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
-void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle);
+void timing_memo_missed(struct timing_core *core, struct timing_path *path, uint64_t cycle);
 /* Forgets everything if it takes more memory than it should. */
-bool timing_memo_full(const struct spex_timing *timing);
-void timing_memo_free(struct spex_timing *timing);
+bool timing_memo_full(const struct timing *timing);
+void timing_memo_free(struct timing *timing);
 
 /* ---- memory.c ---- */
 
 /* A load at cycle t: when its data is there. */
-uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                            spex_uarch_result *result);
+uint64_t timing_memory_load(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                            uarch_result *result);
 /*
  * Ownership of a line for a write, asked for at t: when the line is there. The store itself is
  * done once it is accepted: it waits with the line's miss register.
  */
-uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                           spex_uarch_result *result, uint64_t *accepted);
+uint64_t timing_memory_own(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                           uarch_result *result, uint64_t *accepted);
 /* Uses a line of level 1: its state if nothing else is needed, otherwise 0. */
-unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va);
+unsigned timing_memory_first(struct timing_core *core, uint64_t va);
 /* A whole line that is written without being fetched. */
-uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                              spex_uarch_result *result);
+uint64_t timing_memory_stream(struct timing_core *core, uint64_t line, uint64_t t,
+                              uarch_result *result);
 /* In level 1, or on its way there; in level 2. */
-bool timing_memory_present(const struct spex_timing_core *core, uint64_t line);
-bool timing_memory_in_l2(const struct spex_timing_core *core, uint64_t line);
+bool timing_memory_present(const struct timing_core *core, uint64_t line);
+bool timing_memory_in_l2(const struct timing_core *core, uint64_t line);
 /* A line for the instruction cache. */
-uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64_t t);
+uint64_t timing_memory_code(struct timing_core *core, uint64_t line, uint64_t t);
 /* Fetches a line into level 1 or 2, if there is room; does nothing if it is there already. */
-void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                            unsigned level);
+void timing_memory_prefetch(struct timing_core *core, uint64_t line, uint64_t t, unsigned level);
 /*
  * A prefetch by the program (enum spex_prefetch). Nothing waits for the line; returns when a miss
  * register took the request.
  */
-uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                            unsigned hint);
-void timing_memory_flush(struct spex_timing_core *core);
+uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t, unsigned hint);
+void timing_memory_flush(struct timing_core *core);
 /* The line of va is in level 1 from t on, at no cost. */
-void timing_memory_there(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write);
+void timing_memory_there(struct timing_core *core, uint64_t va, uint64_t t, bool write);
 
 /* ---- ideal.c ---- */
 
-/* Kinds of enum spex_ideal that an address has. */
+/* Kinds of enum ideal_set that an address has. */
 unsigned timing_ideal_at(const struct timing_ideal *ideal, uint64_t address);
 /* An instruction as it is to be accounted for. Its kinds. */
 unsigned timing_ideal_op(const struct timing_ideal *ideal, uint64_t pc, struct spex_op *op);
 /* What account_op() made of it. */
 void timing_ideal_uop(unsigned kinds, const struct spex_op *op, struct account_op *u);
 /* The line and page of an access are there at once. */
-void timing_ideal_access(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
+void timing_ideal_access(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
                          bool write);
 
 /* ---- prefetch.c: what happened in level 1 and level 2 ---- */
 
-void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t);
-void timing_prefetch_l2(struct spex_timing_core *core, uint64_t line, uint64_t t, bool missed);
+void timing_prefetch_l1(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t t);
+void timing_prefetch_l2(struct timing_core *core, uint64_t line, uint64_t t, bool missed);
 
 /* ---- fetch.c ---- */
 
 /* When the lines of the block are there, if they are asked for at t. */
-uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_block *block,
-                            uint64_t t);
-static inline uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block,
+uint64_t timing_fetch_lines(struct timing_core *core, struct timing_block *block, uint64_t t);
+static inline uint64_t timing_fetch(struct timing_core *core, struct timing_block *block,
                                     uint64_t t)
 {
     return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
 }
 /* A taken branch: how long its target is late, in cycles << 16 | parts. */
-uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block);
-static inline uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block)
+uint32_t timing_btb_look(struct timing_core *core, struct timing_block *block);
+static inline uint32_t timing_btb(struct timing_core *core, struct timing_block *block)
 {
     if (block->place < core->taken_count && core->near_put < core->taken[block->place].near)
         return block->late[TIMING_BTB_NEAR];

@@ -3,12 +3,12 @@
 
 #include "uarch/access.h"
 
-void spex_timing_far_begin(struct spex_timing_core *core)
+void timing_far_begin(struct timing_core *core)
 {
     timing_memo_leave(core);
 }
 
-void spex_timing_far_end(struct spex_timing_core *core, uint64_t cycles)
+void timing_far_end(struct timing_core *core, uint64_t cycles)
 {
     core->retire = later(core->retire, cycles);
     core->fetch = core->retire;
@@ -16,23 +16,22 @@ void spex_timing_far_end(struct spex_timing_core *core, uint64_t cycles)
 }
 
 /* Requests come at this time, and none before it. */
-static void set_time(struct spex_timing_core *core, uint64_t cycles)
+static void set_time(struct timing_core *core, uint64_t cycles)
 {
     core->dispatch = cycles << 16 | core->begin;
 }
 
-void spex_timing_far_lines(struct spex_timing_core *core, struct spex_timing_block *block,
-                           uint64_t cycles)
+void timing_far_lines(struct timing_core *core, struct timing_block *block, uint64_t cycles)
 {
     set_time(core, cycles);
     timing_fetch_lines(core, block, cycles);
 }
 
-void spex_timing_far_load_slow(struct spex_timing_core *core, const struct spex_timing_block *block,
-                               spex_timing_access access, unsigned size, uint64_t cycles)
+void timing_far_load_slow(struct timing_core *core, const struct timing_block *block,
+                          timing_access access, unsigned size, uint64_t cycles)
 {
     uint64_t va = address(access), end = va + size - 1, pc = block->pc + 4 * (access >> 48);
-    spex_uarch_result result = 0;
+    uarch_result result = 0;
     set_time(core, cycles);
     uint64_t t = cycles + translate(core, va, &result);
     if ((va ^ end) > 63)
@@ -42,11 +41,11 @@ void spex_timing_far_load_slow(struct spex_timing_core *core, const struct spex_
         timing_memory_load(core, end & ~63ull, t, pc, &result);
 }
 
-static void far_store(struct spex_timing_core *core, const struct spex_timing_block *block,
-                      spex_timing_access access, unsigned size, bool atomic, uint64_t cycles)
+static void far_store(struct timing_core *core, const struct timing_block *block,
+                      timing_access access, unsigned size, bool atomic, uint64_t cycles)
 {
     uint64_t va = address(access), end = va + size - 1, accepted;
-    spex_uarch_result result = 0;
+    uarch_result result = 0;
     set_time(core, cycles);
     uint64_t t = cycles + translate(core, va, &result);
     if ((va ^ end) > 63)
@@ -54,22 +53,21 @@ static void far_store(struct spex_timing_core *core, const struct spex_timing_bl
     own(core, va, size, t, block->pc + 4 * (access >> 48), atomic, &result, &accepted);
 }
 
-void spex_timing_far_store_slow(struct spex_timing_core *core,
-                                const struct spex_timing_block *block, spex_timing_access access,
-                                unsigned size, uint64_t cycles)
+void timing_far_store_slow(struct timing_core *core, const struct timing_block *block,
+                           timing_access access, unsigned size, uint64_t cycles)
 {
     far_store(core, block, access, size, false, cycles);
 }
 
-void spex_timing_far_access(struct spex_timing_core *core, const struct spex_timing_block *block,
-                            spex_timing_access access, uint64_t cycles)
+void timing_far_access(struct timing_core *core, const struct timing_block *block,
+                       timing_access access, uint64_t cycles)
 {
     const struct account_op *u = &block->uops[access >> 48];
     uint64_t va = address(access);
-    spex_uarch_result unused = 0;
+    uarch_result unused = 0;
     switch (u->kind) {
     case ACCOUNT_LOAD:
-        spex_timing_far_load_slow(core, block, access, u->size, cycles);
+        timing_far_load_slow(core, block, access, u->size, cycles);
         break;
     case ACCOUNT_HINT:
         set_time(core, cycles);

@@ -4,8 +4,8 @@
  * that the caller estimates; pipeline, store buffer and window do not exist. A block takes what it
  * took on average where the account of time ran it.
  *
- * Between spex_timing_far_begin() and spex_timing_far_end() these functions take the place of
- * spex_timing_predict() and spex_timing_run(); the caller keeps the time.
+ * Between timing_far_begin() and timing_far_end() these functions take the place of
+ * timing_predict() and timing_run(); the caller keeps the time.
  */
 #ifndef UARCH_FAR_H
 #define UARCH_FAR_H
@@ -15,20 +15,18 @@
 enum { SPEX_FAR_FRACTION = 16 }; /* bits of a time below a cycle */
 
 /* The pipeline is left as it is, and at this time goes on empty. */
-void spex_timing_far_begin(struct spex_timing_core *core);
-void spex_timing_far_end(struct spex_timing_core *core, uint64_t cycles);
+void timing_far_begin(struct timing_core *core);
+void timing_far_end(struct timing_core *core, uint64_t cycles);
 
 /* ---- blocks ---- */
 
-void spex_timing_far_lines(struct spex_timing_core *core, struct spex_timing_block *block,
-                           uint64_t cycles);
+void timing_far_lines(struct timing_core *core, struct timing_block *block, uint64_t cycles);
 
 /*
  * Most branches never go but one way. Once the counter below the tables is sure of it, they teach
  * the predictor nothing: no table disagrees, since what is in them comes from mispredictions.
  */
-static inline bool far_steady(struct spex_timing_core *core, struct spex_timing_block *block,
-                              bool taken)
+static inline bool far_steady(struct timing_core *core, struct timing_block *block, bool taken)
 {
     struct timing_predictor *p = core->predictor;
     uint8_t way = taken ? 2 : 1;
@@ -46,55 +44,54 @@ static inline bool far_steady(struct spex_timing_core *core, struct spex_timing_
 }
 
 /* Control went from the end of the block to next. */
-static inline void spex_timing_far_branch(struct spex_timing_core *core,
-                                          struct spex_timing_block *block, uint64_t next)
+static inline void timing_far_branch(struct timing_core *core, struct timing_block *block,
+                                     uint64_t next)
 {
     if (block->end == SPEX_UARCH_END_NONE)
         return;
     bool taken = block->end > SPEX_UARCH_END_COND || next != block->next;
     if (block->end != SPEX_UARCH_END_DIRECT &&
         (block->end != SPEX_UARCH_END_COND || !far_steady(core, block, taken)))
-        core->counts.mispredict += spex_timing_predict(core, block, next);
+        core->counts.mispredict += timing_predict(core, block, next);
     if (taken)
         timing_btb(core, block);
 }
 
 /* The block is entered at this time. */
-static inline void spex_timing_far_block(struct spex_timing_core *core,
-                                         struct spex_timing_block *block, uint64_t cycles)
+static inline void timing_far_block(struct timing_core *core, struct timing_block *block,
+                                    uint64_t cycles)
 {
     if (__builtin_expect(block->fetched != core->code_generation, 0))
-        spex_timing_far_lines(core, block, cycles);
+        timing_far_lines(core, block, cycles);
 }
 
 /* ---- accesses: of `size` bytes, by instruction `insn` of the block, at this time ---- */
 
-void spex_timing_far_load_slow(struct spex_timing_core *core, const struct spex_timing_block *block,
-                               spex_timing_access access, unsigned size, uint64_t cycles);
-void spex_timing_far_store_slow(struct spex_timing_core *core,
-                                const struct spex_timing_block *block, spex_timing_access access,
-                                unsigned size, uint64_t cycles);
+void timing_far_load_slow(struct timing_core *core, const struct timing_block *block,
+                          timing_access access, unsigned size, uint64_t cycles);
+void timing_far_store_slow(struct timing_core *core, const struct timing_block *block,
+                           timing_access access, unsigned size, uint64_t cycles);
 /* Any access of any instruction. */
-void spex_timing_far_access(struct spex_timing_core *core, const struct spex_timing_block *block,
-                            spex_timing_access access, uint64_t cycles);
+void timing_far_access(struct timing_core *core, const struct timing_block *block,
+                       timing_access access, uint64_t cycles);
 
 static inline __attribute__((always_inline)) bool
-far_quick(const struct spex_timing_core *core, uint64_t va, unsigned size, unsigned *state)
+far_quick(const struct timing_core *core, uint64_t va, unsigned size, unsigned *state)
 {
     *state = timing_l1_quick(&core->l1, va);
     return va >> core->page_shift == core->page && (va & 63) + size <= 64;
 }
 
 /* True if that was all; otherwise _slow() has to be called. */
-static inline __attribute__((always_inline)) bool
-spex_timing_far_load(const struct spex_timing_core *core, uint64_t va, unsigned size)
+static inline __attribute__((always_inline)) bool timing_far_load(const struct timing_core *core,
+                                                                  uint64_t va, unsigned size)
 {
     unsigned state;
     return far_quick(core, va, size, &state) && state;
 }
 
-static inline __attribute__((always_inline)) bool
-spex_timing_far_store(struct spex_timing_core *core, uint64_t va, unsigned size)
+static inline __attribute__((always_inline)) bool timing_far_store(struct timing_core *core,
+                                                                   uint64_t va, unsigned size)
 {
     unsigned state;
     if (!far_quick(core, va, size, &state) || state != UARCH_MODIFIED ||

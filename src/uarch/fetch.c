@@ -28,7 +28,7 @@ static uint32_t insert(struct timing_fifo *f, uint64_t word, uint64_t key)
 }
 
 /* Translation latency of a page of code. */
-static uint32_t itlb(struct spex_timing_core *core, uint64_t va)
+static uint32_t itlb(struct timing_core *core, uint64_t va)
 {
     uint64_t page = (va >> core->timing->page_shift) + 1;
     for (uint32_t i = 0; i < core->c->itlb_entries; i++)
@@ -37,11 +37,11 @@ static uint32_t itlb(struct spex_timing_core *core, uint64_t va)
     core->itlb[core->itlb_next] = page;
     core->itlb_next = (core->itlb_next + 1) % core->c->itlb_entries;
     core->code_generation = ++core->timing->generation;
-    return spex_uarch_result_translation(uarch_translate_l2(&core->mmu, va, &core->counts));
+    return uarch_result_translation(uarch_translate_l2(&core->mmu, va, &core->counts));
 }
 
 /* When the line is there; *settled is cleared if that is after t. */
-static uint64_t line(struct spex_timing_core *core, uint64_t va, uint64_t t, bool *settled)
+static uint64_t line(struct timing_core *core, uint64_t va, uint64_t t, bool *settled)
 {
     uint64_t number = va >> UARCH_LINE, asked = t;
     uint32_t translation = itlb(core, va);
@@ -73,8 +73,7 @@ static uint64_t line(struct spex_timing_core *core, uint64_t va, uint64_t t, boo
     return ready;
 }
 
-uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_block *block,
-                            uint64_t t)
+uint64_t timing_fetch_lines(struct timing_core *core, struct timing_block *block, uint64_t t)
 {
     uint64_t ready = t;
     bool settled = true;
@@ -92,7 +91,7 @@ uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_bl
 /* ---- branch target buffers ---- */
 
 /* Where the core notes things of the block's branch; NULL if there is no memory for it. */
-static struct timing_taken *taken_of(struct spex_timing_core *core, struct spex_timing_block *block)
+static struct timing_taken *taken_of(struct timing_core *core, struct timing_block *block)
 {
     if (!block->place)
         block->place = ++core->timing->places;
@@ -119,7 +118,7 @@ static bool dense(const struct timing_fifo *f, uint64_t pc)
 }
 
 /* The last buffer: has it the branch, and others? It is put in. */
-static enum timing_btb look_last(struct spex_timing_core *core, struct spex_timing_block *block)
+static enum timing_btb look_last(struct timing_core *core, struct timing_block *block)
 {
     struct timing_fifo *f = &core->btb;
     uint64_t pc = block->next - 4, key = pc >> 5;
@@ -137,9 +136,9 @@ static enum timing_btb look_last(struct spex_timing_core *core, struct spex_timi
     return where == TIMING_BTB_LAST && block->dense ? TIMING_BTB_DENSE : where;
 }
 
-uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block)
+uint32_t timing_btb_look(struct timing_core *core, struct timing_block *block)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     struct timing_taken none = {0}, *taken = taken_of(core, block);
     if (!taken)
         taken = &none;

@@ -2,8 +2,7 @@
 #include "uarch/access.h"
 #include "uarch/timing.h"
 
-void spex_timing_ideal(struct spex_timing *timing, const struct spex_ideal_range *ranges,
-                       size_t count)
+void timing_set_ideal(struct timing *timing, const struct ideal_range *ranges, size_t count)
 {
     timing->ideal = (struct timing_ideal){.ranges = ranges, .count = count};
     for (size_t i = 0; i < count; i++)
@@ -45,12 +44,12 @@ void timing_ideal_uop(unsigned kinds, const struct spex_op *op, struct account_o
     u->writes = op->flags & SPEX_OPF_STORE;
 }
 
-void timing_ideal_access(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
+void timing_ideal_access(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
                          bool write)
 {
     const uint64_t ends[2] = {va, va + size - 1};
     for (unsigned i = 0; i < ((va & 63) + size > 64 ? 2 : 1); i++) {
-        spex_uarch_result unused = 0;
+        uarch_result unused = 0;
         uint64_t misses = core->counts.tlb_miss, walks = core->counts.walk;
         translate(core, ends[i], &unused);
         core->counts.tlb_miss = misses;

@@ -19,7 +19,7 @@ static size_t place(uint64_t hash)
 
 /* ---- states ---- */
 
-static bool state_of(const struct spex_timing_core *core, struct timing_state *state)
+static bool state_of(const struct timing_core *core, struct timing_state *state)
 {
     uint64_t ready = (core->dispatch >> 16) + 1;
     unsigned most = 0;
@@ -34,7 +34,7 @@ static bool state_of(const struct spex_timing_core *core, struct timing_state *s
     return most <= TIMING_SOON;
 }
 
-const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
+const struct timing_state *timing_memo_enter(struct timing_core *core)
 {
     struct timing_memo *memo = &core->timing->memo;
     struct timing_state state;
@@ -61,7 +61,7 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
     return core->state = s;
 }
 
-void timing_memo_slots(struct spex_timing_core *core)
+void timing_memo_slots(struct timing_core *core)
 {
     uint64_t number = core->number;
     /* Newest first; those of the window are enough. */
@@ -76,7 +76,7 @@ void timing_memo_slots(struct spex_timing_core *core)
     core->went_count = 0;
 }
 
-void timing_memo_leave(struct spex_timing_core *core)
+void timing_memo_leave(struct timing_core *core)
 {
     uint64_t ready = (core->dispatch >> 16) + 1;
     const struct timing_state *state = core->state;
@@ -94,8 +94,7 @@ static struct timing_path **list_of(struct timing_memo *memo, const struct timin
     return &memo->path[(from->seed ^ block * 0x9e3779b1u) >> 16 & (TIMING_PATHS - 1)];
 }
 
-struct timing_path *timing_memo_find(struct spex_timing_core *core,
-                                     const struct spex_timing_block *block)
+struct timing_path *timing_memo_find(struct timing_core *core, const struct timing_block *block)
 {
     struct timing_path *path = *list_of(&core->timing->memo, core->state, block->number);
     while (path && (path->from != core->state || path->block != block->number))
@@ -111,8 +110,8 @@ struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, ui
     return NULL;
 }
 
-static struct timing_step step_of(const struct spex_timing_core *core, const struct account_op *u,
-                                  uint32_t insn, const struct spex_timing_run *run)
+static struct timing_step step_of(const struct timing_core *core, const struct account_op *u,
+                                  uint32_t insn, const struct timing_run *run)
 {
     bool load = u->kind == ACCOUNT_LOAD, store = u->kind == ACCOUNT_STORE;
     unsigned accesses = 0;
@@ -128,8 +127,8 @@ static struct timing_step step_of(const struct spex_timing_core *core, const str
                                 .fits = fits};
 }
 
-static void fill_steps(const struct spex_timing_core *core, struct timing_path *path,
-                       const struct spex_timing_block *block, const struct spex_timing_run *run,
+static void fill_steps(const struct timing_core *core, struct timing_path *path,
+                       const struct timing_block *block, const struct timing_run *run,
                        uint64_t begin)
 {
     uint64_t last = 0;
@@ -150,11 +149,10 @@ static void fill_steps(const struct spex_timing_core *core, struct timing_path *
     path->last = (uint16_t)last;
 }
 
-struct timing_path *timing_memo_keep(struct spex_timing_core *core,
-                                     const struct spex_timing_block *block,
-                                     const struct spex_timing_run *run,
-                                     const struct timing_state *from, uint64_t dispatch,
-                                     struct timing_path *parent, uint32_t at, uint64_t took)
+struct timing_path *timing_memo_keep(struct timing_core *core, const struct timing_block *block,
+                                     const struct timing_run *run, const struct timing_state *from,
+                                     uint64_t dispatch, struct timing_path *parent, uint32_t at,
+                                     uint64_t took)
 {
     struct timing_memo *memo = &core->timing->memo;
     uint32_t accesses = block->loads + block->stores + block->hints, count = block->count;
@@ -184,7 +182,7 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
     return path;
 }
 
-void timing_memo_late(struct spex_timing_core *core, struct timing_path *path, uint32_t late)
+void timing_memo_late(struct timing_core *core, struct timing_path *path, uint32_t late)
 {
     if (path && path->lately && path->late == late) {
         core->dispatch = account_after(core->dispatch, late, core->begin);
@@ -201,7 +199,7 @@ void timing_memo_late(struct spex_timing_core *core, struct timing_path *path, u
     path->after = NULL;
 }
 
-void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle)
+void timing_memo_missed(struct timing_core *core, struct timing_path *path, uint64_t cycle)
 {
     timing_memo_leave(core);
     core->dispatch = cycle << 16 | core->begin;
@@ -221,7 +219,7 @@ static void free_paths(struct timing_path *path)
     }
 }
 
-void timing_memo_free(struct spex_timing *timing)
+void timing_memo_free(struct timing *timing)
 {
     struct timing_memo *memo = &timing->memo;
     for (uint32_t i = 0; i < timing->core_count; i++) {
@@ -240,7 +238,7 @@ void timing_memo_free(struct spex_timing *timing)
     memo->bytes = 0;
 }
 
-bool timing_memo_full(const struct spex_timing *timing)
+bool timing_memo_full(const struct timing *timing)
 {
     return timing->memo.bytes > MOST;
 }

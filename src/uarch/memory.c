@@ -35,14 +35,14 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static spex_uarch_result make(enum spex_uarch_level level, uint64_t latency, uint64_t flags)
+static uarch_result make(enum uarch_level level, uint64_t latency, uint64_t flags)
 {
     return (uint64_t)level | flags | (latency > 0xffff ? 0xffff : latency) << 16;
 }
 
-static spex_uarch_result with_latency(spex_uarch_result r, uint64_t latency)
+static uarch_result with_latency(uarch_result r, uint64_t latency)
 {
-    return make(spex_uarch_result_level(r), latency, r & 0xfff0);
+    return make(uarch_result_level(r), latency, r & 0xfff0);
 }
 
 /* ---- private caches ---- */
@@ -94,9 +94,9 @@ static void set_state(struct timing_cache *cache, uint64_t line, unsigned state)
 
 /* ---- last level cache and memory ---- */
 
-static bool is_remote(struct spex_timing_core *core, uint64_t line)
+static bool is_remote(struct timing_core *core, uint64_t line)
 {
-    struct spex_timing *s = core->timing;
+    struct timing *s = core->timing;
     return s->config.sockets == 2 &&
            uarch_home(&s->homes, line >> s->page_shift, core->socket) != core->socket;
 }
@@ -106,10 +106,10 @@ static bool is_remote(struct spex_timing_core *core, uint64_t line)
  * missing and insert is not set. A modified victim goes to memory: *written is when memory
  * took it.
  */
-static bool llc_touch(struct spex_timing_core *core, uint64_t line, bool insert, bool dirty,
-                      uint64_t t, uint64_t *written)
+static bool llc_touch(struct timing_core *core, uint64_t line, bool insert, bool dirty, uint64_t t,
+                      uint64_t *written)
 {
-    struct spex_timing *s = core->timing;
+    struct timing *s = core->timing;
     unsigned ways = s->config.llc_ways, i = 0;
     uint64_t *way = &s->llc[((line >> UARCH_LINE) & s->llc_mask) * ways];
     while (i < ways - 1 && way[i] && (way[i] & ~2ull) != (line | 1))
@@ -132,29 +132,29 @@ static bool llc_touch(struct spex_timing_core *core, uint64_t line, bool insert,
 
 struct holders {
     uint32_t count;
-    struct spex_timing_core *nearest, *owner; /* owner: has it modified or exclusive */
+    struct timing_core *nearest, *owner; /* owner: has it modified or exclusive */
     bool modified;
 };
 
-static unsigned distance(const struct spex_timing_core *a, const struct spex_timing_core *b)
+static unsigned distance(const struct timing_core *a, const struct timing_core *b)
 {
     return a->cluster == b->cluster ? 0 : a->socket == b->socket ? 1 : 2;
 }
 
-static uint64_t *near_of(const struct spex_timing *s, uint64_t line)
+static uint64_t *near_of(const struct timing *s, uint64_t line)
 {
     return &s->near[(line >> UARCH_LINE) * 0x9e3779b97f4a7c15ull >> 48 & (TIMING_NEAR - 1)];
 }
 
 /* Does each core have the line for itself? */
-static bool unshared(const struct spex_timing *s, uint64_t line)
+static bool unshared(const struct timing *s, uint64_t line)
 {
     return s->ideal.kinds & SPEX_IDEAL_SHARE && timing_ideal_at(&s->ideal, line) & SPEX_IDEAL_SHARE;
 }
 
-static struct holders holders_of(struct spex_timing_core *core, uint64_t line)
+static struct holders holders_of(struct timing_core *core, uint64_t line)
 {
-    struct spex_timing *s = core->timing;
+    struct timing *s = core->timing;
     struct holders h = {0};
     if (unshared(s, line))
         return h;
@@ -162,7 +162,7 @@ static struct holders holders_of(struct spex_timing_core *core, uint64_t line)
     if (!(mask & ~(1ull << core->id % 64)) && s->core_count <= 64)
         return h;
     for (uint32_t c = 0; c < s->core_count; c++) {
-        struct spex_timing_core *other = s->core[c];
+        struct timing_core *other = s->core[c];
         int32_t i;
         if (other == core || !(mask >> c % 64 & 1) || (i = find(&other->l2, line)) == NONE)
             continue;
@@ -179,12 +179,12 @@ static struct holders holders_of(struct spex_timing_core *core, uint64_t line)
 }
 
 /* state 0: the others lose the line. */
-static void change_others(struct spex_timing_core *core, uint64_t line, unsigned state)
+static void change_others(struct timing_core *core, uint64_t line, unsigned state)
 {
-    struct spex_timing *s = core->timing;
+    struct timing *s = core->timing;
     uint64_t mask = unshared(s, line) ? 0 : *near_of(s, line);
     for (uint32_t c = 0; c < s->core_count; c++) {
-        struct spex_timing_core *other = s->core[c];
+        struct timing_core *other = s->core[c];
         if (other == core || !(mask >> c % 64 & 1) || find(&other->l2, line) == NONE)
             continue;
         set_state(&other->l1, line, state);
@@ -194,22 +194,21 @@ static void change_others(struct spex_timing_core *core, uint64_t line, unsigned
     }
 }
 
-static uint64_t core_latency(const struct spex_timing_core *core,
-                             const struct spex_timing_core *other, enum spex_uarch_level *level)
+static uint64_t core_latency(const struct timing_core *core, const struct timing_core *other,
+                             enum uarch_level *level)
 {
-    const struct spex_uarch_config *c = core->c;
-    static const enum spex_uarch_level levels[3] = {SPEX_UARCH_PEER, SPEX_UARCH_FAR,
-                                                    SPEX_UARCH_REMOTE};
+    const struct uarch_config *c = core->c;
+    static const enum uarch_level levels[3] = {SPEX_UARCH_PEER, SPEX_UARCH_FAR, SPEX_UARCH_REMOTE};
     unsigned d = distance(core, other);
     *level = levels[d];
     return d == 0 ? c->peer_latency : c->far_latency + (d == 2 ? c->remote_latency : 0);
 }
 
 /* The line comes from another core, asked for at t. */
-static uint64_t from_core(struct spex_timing_core *core, struct spex_timing_core *other,
-                          uint64_t line, uint64_t t, uint64_t flags, spex_uarch_result *result)
+static uint64_t from_core(struct timing_core *core, struct timing_core *other, uint64_t line,
+                          uint64_t t, uint64_t flags, uarch_result *result)
 {
-    enum spex_uarch_level level;
+    enum uarch_level level;
     uint64_t latency = core_latency(core, other, &level), asked = t;
     int32_t i = find(&other->l2, line);
     if (other->l2.tag[i] & 2) { /* exclusive or modified: the owner keeps it for a moment */
@@ -229,11 +228,11 @@ static uint64_t from_core(struct spex_timing_core *core, struct spex_timing_core
 }
 
 /* From the last level or memory. */
-static uint64_t from_memory(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                            spex_uarch_result *result)
+static uint64_t from_memory(struct timing_core *core, uint64_t line, uint64_t t,
+                            uarch_result *result)
 {
-    struct spex_timing *s = core->timing;
-    const struct spex_uarch_config *c = &s->config;
+    struct timing *s = core->timing;
+    const struct uarch_config *c = &s->config;
     uint64_t asked = t, written, latency = 0, flags = 0;
     bool remote = is_remote(core, line);
     t = timing_serve(&s->llc_server, t);
@@ -242,7 +241,7 @@ static uint64_t from_memory(struct spex_timing_core *core, uint64_t line, uint64
         latency = c->remote_latency;
         flags = SPEX_UARCH_SOCKET;
     }
-    enum spex_uarch_level level = remote ? SPEX_UARCH_REMOTE : SPEX_UARCH_LLC;
+    enum uarch_level level = remote ? SPEX_UARCH_REMOTE : SPEX_UARCH_LLC;
     if (llc_touch(core, line, true, false, t, &written)) {
         t += c->llc_latency + latency;
     } else {
@@ -259,8 +258,8 @@ static uint64_t from_memory(struct spex_timing_core *core, uint64_t line, uint64
 }
 
 /* Level 2 does not have the line. Fills in how it may be kept. */
-static uint64_t beyond(struct spex_timing_core *core, uint64_t line, uint64_t t, bool write,
-                       unsigned *state, spex_uarch_result *result)
+static uint64_t beyond(struct timing_core *core, uint64_t line, uint64_t t, bool write,
+                       unsigned *state, uarch_result *result)
 {
     struct holders h = holders_of(core, line);
     uint64_t unused;
@@ -283,7 +282,7 @@ static uint64_t beyond(struct spex_timing_core *core, uint64_t line, uint64_t t,
 
 /* ---- level 2 ---- */
 
-static void l2_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags, uint64_t ready)
+static void l2_fill(struct timing_core *core, uint64_t line, uint64_t flags, uint64_t ready)
 {
     int32_t i = place(&core->l2, line);
     uint64_t victim = core->l2.tag[i];
@@ -299,15 +298,15 @@ static void l2_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags
 }
 
 /* A write to a line that this core shares with others. */
-static uint64_t upgrade(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                        enum spex_uarch_level level, spex_uarch_result *result)
+static uint64_t upgrade(struct timing_core *core, uint64_t line, uint64_t t, enum uarch_level level,
+                        uarch_result *result)
 {
     struct holders h = holders_of(core, line);
     set_state(&core->l1, line, UARCH_MODIFIED);
     set_state(&core->l2, line, UARCH_MODIFIED);
     if (!h.count)
         return t;
-    enum spex_uarch_level from;
+    enum uarch_level from;
     uint64_t latency = core_latency(core, h.nearest, &from);
     change_others(core, line, 0);
     core->counts.upgrade++;
@@ -319,8 +318,8 @@ static uint64_t upgrade(struct spex_timing_core *core, uint64_t line, uint64_t t
 enum who { DEMAND, AHEAD, CODE };
 
 /* A request to level 2 at t. Fills in how level 1 may keep the line. */
-static uint64_t l2_request(struct spex_timing_core *core, uint64_t line, uint64_t t, bool write,
-                           enum who who, unsigned *state, spex_uarch_result *result)
+static uint64_t l2_request(struct timing_core *core, uint64_t line, uint64_t t, bool write,
+                           enum who who, unsigned *state, uarch_result *result)
 {
     struct timing_cache *l2 = &core->l2;
     uint64_t asked = t;
@@ -353,7 +352,7 @@ static uint64_t l2_request(struct spex_timing_core *core, uint64_t line, uint64_
     if (who == DEMAND) {
         core->counts.l2_miss++;
         core->counts.llc_access++;
-        core->counts.llc_miss += spex_uarch_result_level(*result) > SPEX_UARCH_LLC;
+        core->counts.llc_miss += uarch_result_level(*result) > SPEX_UARCH_LLC;
     }
     timing_prefetch_l2(core, line, asked, true);
     return t;
@@ -382,18 +381,18 @@ static int32_t l1_use(struct timing_cache *l1, uint64_t line, int32_t i)
     return first;
 }
 
-static void l1_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags, uint64_t ready,
-                    spex_uarch_result result)
+static void l1_fill(struct timing_core *core, uint64_t line, uint64_t flags, uint64_t ready,
+                    uarch_result result)
 {
     int32_t i = place(&core->l1, line);
     core->l1.tag[i] = line | flags | TIMING_PENDING;
     core->l1.ready[i] = ready;
-    core->l1.from[i] = (uint8_t)spex_uarch_result_level(result);
+    core->l1.from[i] = (uint8_t)uarch_result_level(result);
     l1_use(&core->l1, line, i);
 }
 
 /* A hit on a line that may be on its way, or was fetched ahead: true if the prefetchers learn. */
-static bool l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t t)
+static bool l1_arrival(struct timing_core *core, int32_t i, uint64_t t)
 {
     struct timing_cache *l1 = &core->l1;
     uint64_t flags = l1->tag[i], ready = l1->ready[i];
@@ -408,8 +407,8 @@ static bool l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t t)
 }
 
 /* *asked is when a miss register was free. */
-static uint64_t l1_miss(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write,
-                        uint64_t pc, spex_uarch_result *result, uint64_t *asked)
+static uint64_t l1_miss(struct timing_core *core, uint64_t va, uint64_t t, bool write, uint64_t pc,
+                        uarch_result *result, uint64_t *asked)
 {
     uint64_t line = va & ~63ull;
     unsigned state;
@@ -426,8 +425,8 @@ static uint64_t l1_miss(struct spex_timing_core *core, uint64_t va, uint64_t t, 
     return done;
 }
 
-uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                            spex_uarch_result *result)
+uint64_t timing_memory_load(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                            uarch_result *result)
 {
     int32_t i = find(&core->l1, va & ~63ull);
     uint64_t done = t + core->c->l1d_latency, asked;
@@ -448,7 +447,7 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
     return done;
 }
 
-unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va)
+unsigned timing_memory_first(struct timing_core *core, uint64_t va)
 {
     uint64_t line = va & ~63ull;
     int32_t i = find(&core->l1, line);
@@ -457,8 +456,8 @@ unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va)
     return core->l1.tag[l1_use(&core->l1, line, i)] & TIMING_STATE;
 }
 
-uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                           spex_uarch_result *result, uint64_t *accepted)
+uint64_t timing_memory_own(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                           uarch_result *result, uint64_t *accepted)
 {
     uint64_t line = va & ~63ull, done = t;
     int32_t i = find(&core->l1, line);
@@ -486,20 +485,20 @@ uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t 
     return done;
 }
 
-bool timing_memory_present(const struct spex_timing_core *core, uint64_t line)
+bool timing_memory_present(const struct timing_core *core, uint64_t line)
 {
     return find(&core->l1, line) != NONE;
 }
 
-bool timing_memory_in_l2(const struct spex_timing_core *core, uint64_t line)
+bool timing_memory_in_l2(const struct timing_core *core, uint64_t line)
 {
     return find(&core->l2, line) != NONE;
 }
 
-uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                              spex_uarch_result *result)
+uint64_t timing_memory_stream(struct timing_core *core, uint64_t line, uint64_t t,
+                              uarch_result *result)
 {
-    struct spex_timing *s = core->timing;
+    struct timing *s = core->timing;
     if (core->stream_lines < core->c->streaming_far) {
         if (holders_of(core, line).count)
             change_others(core, line, 0);
@@ -530,17 +529,16 @@ uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint
     return done;
 }
 
-uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64_t t)
+uint64_t timing_memory_code(struct timing_core *core, uint64_t line, uint64_t t)
 {
-    spex_uarch_result unused;
+    uarch_result unused;
     unsigned state;
     core->counts.code_miss++;
     t = timing_serve(&core->code_server, t);
     return l2_request(core, line, t, false, CODE, &state, &unused);
 }
 
-void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
-                            unsigned level)
+void timing_memory_prefetch(struct timing_core *core, uint64_t line, uint64_t t, unsigned level)
 {
     if (level == 1 && find(&core->l1, line) != NONE)
         return;
@@ -552,7 +550,7 @@ void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64
         return;
     if (!in_l2 && (core->l2_misses.free[r2] > t || holders_of(core, line).owner))
         return;
-    spex_uarch_result result;
+    uarch_result result;
     unsigned state;
     core->counts.prefetch++;
     if (level == 1) {
@@ -566,12 +564,12 @@ void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64
     l2_fill(core, line, state | TIMING_PREFETCHED, done);
 }
 
-uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t, unsigned hint)
+uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t, unsigned hint)
 {
     unsigned level = hint & SPEX_PREFETCH_LEVEL, state;
     struct timing_registers *misses = level == 1 ? &core->l1_misses : &core->l2_misses;
     uint64_t done, unused;
-    spex_uarch_result result;
+    uarch_result result;
     if (!level || find(level == 1 ? &core->l1 : &core->l2, line) != NONE)
         return t;
     if (level == 3 &&
@@ -593,7 +591,7 @@ uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64
     return t;
 }
 
-void timing_memory_there(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write)
+void timing_memory_there(struct timing_core *core, uint64_t va, uint64_t t, bool write)
 {
     uint64_t line = va & ~63ull, unused;
     int32_t i = find(&core->l1, line), second = find(&core->l2, line);
@@ -621,7 +619,7 @@ void timing_memory_there(struct spex_timing_core *core, uint64_t va, uint64_t t,
     l1_use(&core->l1, line, i);
 }
 
-void timing_memory_flush(struct spex_timing_core *core)
+void timing_memory_flush(struct timing_core *core)
 {
     uint32_t lines = (core->l2.mask + 1) * core->l2.ways;
     uint64_t unused;

@@ -21,7 +21,7 @@ extern "C" {
 /* ---- blocks: straight runs of instructions, described once at translation ---- */
 
 /* How a block ends. */
-enum spex_uarch_end {
+enum uarch_end {
     SPEX_UARCH_END_NONE, /* runs into the next, or an exception: nothing to predict */
     SPEX_UARCH_END_COND,
     SPEX_UARCH_END_DIRECT,
@@ -33,7 +33,7 @@ enum spex_uarch_end {
 
 /* ---- what is made ideal ---- */
 
-enum spex_ideal {
+enum ideal_set {
     SPEX_IDEAL_LOADS = 1,  /* of these instructions hit level 1 and its TLB */
     SPEX_IDEAL_BRANCH = 2, /* these branches are always predicted */
     SPEX_IDEAL_DIVIDE = 4, /* these divisions and square roots cost what additions do */
@@ -42,7 +42,7 @@ enum spex_ideal {
     SPEX_IDEAL_PAGES = 32, /* this data is in pages of 2 MB */
 };
 
-struct spex_ideal_range { /* of addresses */
+struct ideal_range { /* of addresses */
     uint64_t first, size;
     unsigned kinds;
 };
@@ -53,9 +53,9 @@ struct spex_ideal_range { /* of addresses */
  * What happened: 0 is a level 1 hit, TLB hit, not split; anything else has the
  * fields below. latency counts from issue to data, without the translation.
  */
-typedef uint64_t spex_uarch_result;
+typedef uint64_t uarch_result;
 
-enum spex_uarch_level {
+enum uarch_level {
     SPEX_UARCH_L1,
     SPEX_UARCH_L2,
     SPEX_UARCH_LLC,
@@ -66,7 +66,7 @@ enum spex_uarch_level {
     SPEX_UARCH_LEVEL_COUNT
 };
 
-enum spex_uarch_result_flag {
+enum uarch_result_flag {
     SPEX_UARCH_TLB_MISS = 1u << 4, /* of the level 1 TLB */
     SPEX_UARCH_WALK = 1u << 5,
     SPEX_UARCH_MODIFIED = 1u << 6, /* the line was modified where it was found */
@@ -78,22 +78,22 @@ enum spex_uarch_result_flag {
     /* bits 15:13: then the level that it comes from */
 };
 
-static inline enum spex_uarch_level spex_uarch_result_level(spex_uarch_result r)
+static inline enum uarch_level uarch_result_level(uarch_result r)
 {
-    return (enum spex_uarch_level)(r & 15);
+    return (enum uarch_level)(r & 15);
 }
-static inline uint32_t spex_uarch_result_latency(spex_uarch_result r)
+static inline uint32_t uarch_result_latency(uarch_result r)
 {
     return (uint32_t)(r >> 16) & 0xffff;
 }
-static inline uint32_t spex_uarch_result_translation(spex_uarch_result r)
+static inline uint32_t uarch_result_translation(uarch_result r)
 {
     return (uint32_t)(r >> 32) & 0xffff;
 }
 
 /* ---- the whole model's truth, for tests and `spex stat` ---- */
 
-struct spex_uarch_counts {
+struct uarch_counts {
     uint64_t l1_miss, l2_miss, llc_access, llc_miss; /* loads, stores and atomics */
     uint64_t tlb_miss, walk;
     uint64_t snoop, snoop_modified; /* lines that came from another core */

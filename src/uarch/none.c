@@ -3,9 +3,8 @@
 #include "account/plain.h"
 #include "uarch/uarch.h"
 
-struct account_insn spex_none_time(const struct spex_uarch_config *c,
-                                   const struct spex_timing_block *block, uint32_t insn,
-                                   uint64_t cycle)
+struct account_insn none_time(const struct uarch_config *c, const struct timing_block *block,
+                              uint32_t insn, uint64_t cycle)
 {
     struct plain plain;
     struct account_insn time = {0};
@@ -24,15 +23,15 @@ struct account_insn spex_none_time(const struct spex_uarch_config *c,
  * Half way between what dispatch allows (blocks overlap perfectly) and when its last instruction
  * retires (they do not overlap at all).
  */
-void spex_none_block_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
-                          uint64_t pc, const struct spex_op *ops, size_t count)
+void none_block_init(const struct uarch_config *c, struct timing_block *block, uint64_t pc,
+                     const struct spex_op *ops, size_t count)
 {
-    *block = (struct spex_timing_block){.pc = pc,
-                                        .next = pc + 4 * count,
-                                        .count = (uint32_t)count,
-                                        .end = (uint8_t)uarch_end_of(&ops[count - 1]),
-                                        .ops = ops};
+    *block = (struct timing_block){.pc = pc,
+                                   .next = pc + 4 * count,
+                                   .count = (uint32_t)count,
+                                   .end = (uint8_t)uarch_end_of(&ops[count - 1]),
+                                   .ops = ops};
     uint64_t least = ((uint64_t)count << 16) / c->width;
-    uint64_t most = spex_none_time(c, block, (uint32_t)count - 1, 0).retire << 16;
+    uint64_t most = none_time(c, block, (uint32_t)count - 1, 0).retire << 16;
     block->mean = most > least ? (least + most) / 2 : least;
 }

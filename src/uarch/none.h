@@ -8,12 +8,11 @@
 #include "account/op.h"
 #include "uarch/timing.h"
 
-/* As spex_timing_block_init(); its mean is the guess. */
-void spex_none_block_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
-                          uint64_t pc, const struct spex_op *ops, size_t count);
+/* As timing_block_init(); its mean is the guess. */
+void none_block_init(const struct uarch_config *c, struct timing_block *block, uint64_t pc,
+                     const struct spex_op *ops, size_t count);
 /* Of an instruction, if the block begins with an empty pipeline at this cycle. */
-struct account_insn spex_none_time(const struct spex_uarch_config *c,
-                                   const struct spex_timing_block *block, uint32_t insn,
-                                   uint64_t cycle);
+struct account_insn none_time(const struct uarch_config *c, const struct timing_block *block,
+                              uint32_t insn, uint64_t cycle);
 
 #endif

@@ -13,8 +13,8 @@ struct special {
 };
 
 static __attribute__((noinline)) struct special
-special(struct spex_timing_core *core, const struct account_op *u, struct accesses *a,
-        uint32_t insn, uint64_t start, uint64_t pc, uint64_t *retire)
+special(struct timing_core *core, const struct account_op *u, struct accesses *a, uint32_t insn,
+        uint64_t start, uint64_t pc, uint64_t *retire)
 {
     struct special s = {.issue = start};
     uint64_t written, pieces = core->stored_count;
@@ -67,9 +67,9 @@ special(struct spex_timing_core *core, const struct account_op *u, struct access
 }
 
 /* A queue of loads or stores that is full holds dispatch up. */
-static inline uint64_t queue_free(const struct spex_timing_core *core, const struct account_op *u)
+static inline uint64_t queue_free(const struct timing_core *core, const struct account_op *u)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     if (core->made != core->made_end) /* they were counted, and none was delayed */
         return 0;
     if (u->kind == ACCOUNT_LOAD)
@@ -84,7 +84,7 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
 }
 
 /* It takes no time: what it writes is there, and what it uses is in the caches. */
-static void go_over(struct spex_timing_core *core, const struct account_op *u, struct accesses *a,
+static void go_over(struct timing_core *core, const struct account_op *u, struct accesses *a,
                     uint32_t insn, uint64_t t)
 {
     for (unsigned d = 0; d < 4; d++)
@@ -98,10 +98,10 @@ static void go_over(struct spex_timing_core *core, const struct account_op *u, s
  * the reorder window may hold an instruction of this block up. Returns when the last
  * one was done.
  */
-static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing_core *core,
-                                                              const struct spex_timing_block *block,
-                                                              struct spex_timing_run *run,
-                                                              bool window, bool trace)
+static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core *core,
+                                                              const struct timing_block *block,
+                                                              struct timing_run *run, bool window,
+                                                              bool trace)
 {
     struct accesses accesses = {run->access,
                                 run->access_count ? run->access + run->access_count : run->access,
@@ -173,7 +173,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
  * Notes that the core's instructions have retired up to this number, by the last instruction of
  * each block: see passed().
  */
-static inline void note_passed(struct spex_timing_core *core, uint32_t count)
+static inline void note_passed(struct timing_core *core, uint32_t count)
 {
     uint64_t last = core->number + count - 1;
     core->passed[last / 16 % TIMING_PASSED] = core->retire;
@@ -185,16 +185,16 @@ static inline void note_passed(struct spex_timing_core *core, uint32_t count)
  * A time at which this instruction, which is at least 32 back, has retired for sure. Its block may
  * end among the next 16.
  */
-static inline uint64_t passed(const struct spex_timing_core *core, uint64_t number)
+static inline uint64_t passed(const struct timing_core *core, uint64_t number)
 {
     return core->passed[(number / 16 + 1) % TIMING_PASSED];
 }
 
 /* The block once, instruction by instruction. */
-static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing_block *block,
-                         struct spex_timing_run *run)
+static uint64_t run_each(struct timing_core *core, const struct timing_block *block,
+                         struct timing_run *run)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     uint64_t number = core->number;
     if (core->state)
         timing_memo_leave(core);
@@ -229,15 +229,15 @@ struct ran {
  * parent.
  */
 static __attribute__((noinline)) struct ran
-run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
-          const spex_timing_access *access, const spex_timing_access *end,
-          struct timing_path *parent, const uint64_t *made, uint32_t count)
+run_first(struct timing_core *core, const struct timing_block *block, const timing_access *access,
+          const timing_access *end, struct timing_path *parent, const uint64_t *made,
+          uint32_t count)
 {
     enum { COST = 64, PAUSE = 1 << 16 };
-    struct spex_timing_run traced = {.executed = block->count,
-                                     .access = access,
-                                     .access_count = (size_t)(end - access),
-                                     .insns = core->timing->memo.insns};
+    struct timing_run traced = {.executed = block->count,
+                                .access = access,
+                                .access_count = (size_t)(end - access),
+                                .insns = core->timing->memo.insns};
     const struct timing_state *from = core->state;
     uint64_t dispatch = core->dispatch, gone = core->number - core->first;
     uint64_t took = count ? made[count - 1] - (dispatch >> 16) - parent->step[count - 1].issue : 0;
@@ -261,9 +261,8 @@ run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
 
 /* Step `at` took another time than before: the loads and stores made up to it. */
 static __attribute__((noinline)) struct ran
-run_other(struct spex_timing_core *core, const struct spex_timing_block *block,
-          const spex_timing_access *access, const spex_timing_access *end, struct timing_path *path,
-          uint32_t at, uint64_t took)
+run_other(struct timing_core *core, const struct timing_block *block, const timing_access *access,
+          const timing_access *end, struct timing_path *path, uint32_t at, uint64_t took)
 {
     uint64_t made[TIMING_LONGEST], base = core->dispatch >> 16;
     for (uint32_t i = 0; i <= at; i++)
@@ -273,14 +272,14 @@ run_other(struct spex_timing_core *core, const struct spex_timing_block *block,
 
 struct made {
     uint64_t done;
-    const spex_timing_access *next;
+    const timing_access *next;
 };
 
 /* All accesses of a store are plain: it is made, and leaves the buffer after this cycle. */
-static inline bool plain_store(struct spex_timing_core *core, const struct account_op *u,
+static inline bool plain_store(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t done, uint64_t before)
 {
-    const spex_timing_access *next = a->next;
+    const timing_access *next = a->next;
     uint64_t pieces = core->stored_count;
     if (u->kind != ACCOUNT_STORE || !belongs(a, insn))
         return false;
@@ -299,9 +298,8 @@ static inline bool plain_store(struct spex_timing_core *core, const struct accou
 
 /* A step of a path: when it is done, and the access after its own. before: retirement. */
 static __attribute__((noinline)) struct made
-make_step(struct spex_timing_core *core, const struct spex_timing_block *block, uint32_t insn,
-          const spex_timing_access *next, const spex_timing_access *end, uint64_t issue,
-          uint64_t before)
+make_step(struct timing_core *core, const struct timing_block *block, uint32_t insn,
+          const timing_access *next, const timing_access *end, uint64_t issue, uint64_t before)
 {
     const struct account_op *u = &block->uops[insn];
     struct accesses a = {next, end, NULL};
@@ -326,8 +324,8 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
  * Address of the next access if it is the only one of the instruction, else one that never hits.
  * more: a word follows the last access, and is none.
  */
-static inline uint64_t only_access(uint32_t insn, const spex_timing_access *next,
-                                   const spex_timing_access *end, bool more)
+static inline uint64_t only_access(uint32_t insn, const timing_access *next,
+                                   const timing_access *end, bool more)
 {
     if (next == end || ((more || next + 1 < end) && next[1] >> 48 == insn))
         return UINT64_MAX;
@@ -335,8 +333,8 @@ static inline uint64_t only_access(uint32_t insn, const spex_timing_access *next
 }
 
 /* A store of one plain access, as plain_store(). */
-static inline bool quick_store(struct spex_timing_core *core, const struct timing_step *s,
-                               uint64_t va, uint64_t done, uint64_t before)
+static inline bool quick_store(struct timing_core *core, const struct timing_step *s, uint64_t va,
+                               uint64_t done, uint64_t before)
 {
     if ((va & ~63ull) == core->stream_line || plain(core, va, UINT64_MAX) != UARCH_MODIFIED)
         return false;
@@ -364,8 +362,8 @@ static inline bool quick_store(struct spex_timing_core *core, const struct timin
  * What load() does for one access to the most recent line of its set when stores to the same eight
  * bytes are not written yet. Changes *done if the data comes from one of them.
  */
-static inline bool quick_forward(struct spex_timing_core *core, const struct timing_step *s,
-                                 uint64_t va, uint64_t issue, uint64_t *done)
+static inline bool quick_forward(struct timing_core *core, const struct timing_step *s, uint64_t va,
+                                 uint64_t issue, uint64_t *done)
 {
     if (va >> core->page_shift != core->page || !timing_l1_quick(&core->l1, va))
         return false;
@@ -385,12 +383,13 @@ static inline bool quick_forward(struct spex_timing_core *core, const struct tim
  * Repeats the block as it went before on this path; its accesses are made again. access: where to
  * find the first, which is seldom needed again. more: as in only_access().
  */
-static inline __attribute__((always_inline)) struct ran
-repeat(struct spex_timing_core *core, const struct spex_timing_block *block,
-       const spex_timing_access *const *access, const spex_timing_access *end,
-       struct timing_path *path, bool more)
+static inline __attribute__((always_inline)) struct ran repeat(struct timing_core *core,
+                                                               const struct timing_block *block,
+                                                               const timing_access *const *access,
+                                                               const timing_access *end,
+                                                               struct timing_path *path, bool more)
 {
-    const spex_timing_access *next = *access;
+    const timing_access *next = *access;
     const struct timing_step *s = path->step, *stop = s + path->steps;
     uint64_t base = core->dispatch >> 16, retire = core->retire;
     for (; s != stop; s++) {
@@ -431,8 +430,8 @@ repeat(struct spex_timing_core *core, const struct spex_timing_block *block,
 }
 
 /* The same, if there is such a path; otherwise remembers what the block does. */
-static struct ran run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
-                            const spex_timing_access *access, const spex_timing_access *end)
+static struct ran run_known(struct timing_core *core, const struct timing_block *block,
+                            const timing_access *access, const timing_access *end)
 {
     struct timing_path *path = *core->hook;
     if (!path || path->block != block->number) {
@@ -445,10 +444,10 @@ static struct ran run_known(struct spex_timing_core *core, const struct spex_tim
 }
 
 /* Does window or queue hold an instruction of the block up? */
-static __attribute__((noinline)) bool held(struct spex_timing_core *core,
-                                           const struct spex_timing_block *block)
+static __attribute__((noinline)) bool held(struct timing_core *core,
+                                           const struct timing_block *block)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     uint64_t now = core->dispatch >> 16;
     uint64_t last = core->number + block->count - 1 - c->rob; /* there are none below 0 */
     if (core->retire <= now && core->drain <= now) {
@@ -480,7 +479,7 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
  * May the block have been in this state before? Only if nothing delays its dispatch and remembering
  * is not paused.
  */
-static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block)
+static inline bool may_be_known(struct timing_core *core, struct timing_block *block)
 {
     if (core->number + block->count > core->room && held(core, block))
         return false;
@@ -498,7 +497,7 @@ static inline bool may_be_known(struct spex_timing_core *core, struct spex_timin
 }
 
 /* The lines of the block are there: dispatch goes on, at once or then. */
-static inline void arrive(struct spex_timing_core *core, struct spex_timing_block *block)
+static inline void arrive(struct timing_core *core, struct timing_block *block)
 {
     uint64_t there = timing_fetch(core, block, core->fetch), first = core->dispatch >> 16;
     core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
@@ -509,9 +508,9 @@ static inline void arrive(struct spex_timing_core *core, struct spex_timing_bloc
 }
 
 /* The end of a block that ran; wrong: its branch was mispredicted. True if that was taken. */
-static inline __attribute__((always_inline)) bool depart(struct spex_timing_core *core,
-                                                         struct spex_timing_block *block,
-                                                         struct ran ran, uint64_t next, bool wrong)
+static inline __attribute__((always_inline)) bool depart(struct timing_core *core,
+                                                         struct timing_block *block, struct ran ran,
+                                                         uint64_t next, bool wrong)
 {
     struct timing_path *path = ran.path;
     bool leaves = next != block->next;
@@ -537,29 +536,28 @@ static inline __attribute__((always_inline)) bool depart(struct spex_timing_core
 }
 
 /* Any block that was executed whole, and needs no details. */
-static __attribute__((noinline)) bool pass(struct spex_timing_core *core,
-                                           struct spex_timing_block *block,
-                                           const spex_timing_access *access,
-                                           const spex_timing_access *end, uint64_t next, bool wrong)
+static __attribute__((noinline)) bool pass(struct timing_core *core, struct timing_block *block,
+                                           const timing_access *access, const timing_access *end,
+                                           uint64_t next, bool wrong)
 {
     struct ran ran = {0};
     arrive(core, block);
     if (may_be_known(core, block)) {
         ran = run_known(core, block, access, end);
     } else {
-        struct spex_timing_run run = {
+        struct timing_run run = {
             .executed = block->count, .access = access, .access_count = (size_t)(end - access)};
         ran.done = run_each(core, block, &run);
     }
     return depart(core, block, ran, next, wrong);
 }
 
-void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words *w)
+void timing_follow(struct timing_core *core, struct timing_words *w)
 {
     const uint64_t until = core->number + w->instructions;
     const uint64_t *taken = NULL;
     do {
-        struct spex_timing_block *block = w->block;
+        struct timing_block *block = w->block;
         const uint64_t *end = w->at;
         while (end < w->stop && !(*end >> 60))
             end++;
@@ -579,32 +577,30 @@ void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words 
                              1)) {
             core->fetch = core->dispatch >> 16;
             struct ran ran = repeat(core, block, &w->at, end, path, true);
-            takes =
-                depart(core, block, ran, spex_timing_block_of(*end)->pc, *end & SPEX_TIMING_WRONG);
+            takes = depart(core, block, ran, timing_block_of(*end)->pc, *end & SPEX_TIMING_WRONG);
         } else {
-            takes = pass(core, block, w->at, end, spex_timing_block_of(*end)->pc,
-                         *end & SPEX_TIMING_WRONG);
+            takes =
+                pass(core, block, w->at, end, timing_block_of(*end)->pc, *end & SPEX_TIMING_WRONG);
         }
         if (takes) {
             w->taken = block;
             taken = end;
         }
-        w->block = spex_timing_block_of(*end);
+        w->block = timing_block_of(*end);
         w->at = end + 1;
     } while (core->retire <= w->limit);
     w->instructions = until - core->number;
     if (taken)
-        w->target = spex_timing_block_of(*taken)->pc;
+        w->target = timing_block_of(*taken)->pc;
 }
 
 /* A time of dispatch in instructions that could be dispatched until then. */
-static uint64_t slot_of(const struct spex_timing_core *core, uint64_t dispatch)
+static uint64_t slot_of(const struct timing_core *core, uint64_t dispatch)
 {
     return (dispatch >> 16) * core->c->width + ((dispatch & 0xffff) - core->begin) / core->share;
 }
 
-void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
-                     struct spex_timing_run *run)
+void timing_run(struct timing_core *core, struct timing_block *block, struct timing_run *run)
 {
     if (block->gone == block->count) { /* not even fetched */
         run->ready = slot_of(core, core->dispatch);
@@ -613,7 +609,7 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
         return;
     }
     if (!run->cut && !run->insns && !run->results) {
-        const spex_timing_access none = 0, *access = run->access_count ? run->access : &none;
+        const timing_access none = 0, *access = run->access_count ? run->access : &none;
         pass(core, block, access, access + run->access_count, run->next, run->mispredicted);
         return;
     }

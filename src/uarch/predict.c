@@ -230,8 +230,7 @@ static bool indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint
 
 /* ---- all branches ---- */
 
-static bool mispredicts(struct spex_timing_core *core, const struct spex_timing_block *block,
-                        uint64_t next)
+static bool mispredicts(struct timing_core *core, const struct timing_block *block, uint64_t next)
 {
     struct timing_predictor *p = core->predictor;
     uint64_t pc = block->next - 4;
@@ -251,8 +250,7 @@ static bool mispredicts(struct spex_timing_core *core, const struct spex_timing_
     return wrong;
 }
 
-bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
-                         uint64_t next)
+bool timing_predict(struct timing_core *core, const struct timing_block *block, uint64_t next)
 {
     return mispredicts(core, block, next) && !block->foreseen;
 }

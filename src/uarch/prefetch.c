@@ -5,16 +5,16 @@
 #include "uarch/account.h"
 
 /* A line at a virtual address: only if its translation is known. */
-static void ahead_l1(struct spex_timing_core *core, uint64_t va, uint64_t t)
+static void ahead_l1(struct timing_core *core, uint64_t va, uint64_t t)
 {
     if (va >> 47 || !uarch_translated(&core->mmu, va))
         return;
     timing_memory_prefetch(core, va & ~63ull, t, 1);
 }
 
-static void stride(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+static void stride(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     struct timing_stride *s = &core->prefetch.stride[(pc >> 2) % c->pf_stride];
     int64_t step = (int64_t)(va - s->last);
     bool enters = (va ^ s->last) >> core->timing->page_shift;
@@ -71,7 +71,7 @@ static const struct timing_stream *follow(struct timing_streams *all, uint64_t l
 
 enum { REGION = 11 }; /* log2 of its bytes */
 
-static void spatial(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+static void spatial(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
 {
     struct timing_prefetch *p = &core->prefetch;
     uint64_t region = va >> REGION;
@@ -103,9 +103,9 @@ static void spatial(struct spex_timing_core *core, uint64_t pc, uint64_t va, uin
             timing_memory_prefetch(core, (region << REGION) + (uint64_t)i * 64, t, 2);
 }
 
-void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+void timing_prefetch_l1(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     if (c->pf_stride)
         stride(core, pc, va, t);
     if (c->pf_stream) {
@@ -121,9 +121,9 @@ void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va,
         spatial(core, pc, va, t);
 }
 
-void timing_prefetch_l2(struct spex_timing_core *core, uint64_t address, uint64_t t, bool missed)
+void timing_prefetch_l2(struct timing_core *core, uint64_t address, uint64_t t, bool missed)
 {
-    const struct spex_uarch_config *c = core->c;
+    const struct uarch_config *c = core->c;
     uint64_t line = address >> UARCH_LINE;
     unsigned shift = core->timing->page_shift - UARCH_LINE;
     for (uint32_t k = 1; missed && k <= c->pf_next; k++)

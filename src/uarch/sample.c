@@ -9,7 +9,7 @@
  * D17.6.4.6: a penalty that no other address would avoid is not the alignment's. An access longer
  * than the boundary crosses some of them wherever it is; the best address crosses the fewest.
  */
-static bool misaligned(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
+static bool misaligned(const struct uarch_config *c, const struct spex_op *op, uint64_t va,
                        unsigned size)
 {
     uint32_t boundary = op->flags & SPEX_OPF_LOAD ? c->align_load : c->align_store;
@@ -17,10 +17,10 @@ static bool misaligned(const struct spex_uarch_config *c, const struct spex_op *
     return (va & (boundary - 1)) + size > best + 1;
 }
 
-void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
-                   unsigned size, spex_uarch_result r, struct spex_access *access)
+void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint64_t va,
+                   unsigned size, uarch_result r, struct spex_access *access)
 {
-    enum spex_uarch_level level = spex_uarch_result_level(r);
+    enum uarch_level level = uarch_result_level(r);
     uint64_t events = EVENT(L1D_ACCESS) | EVENT(TLB_ACCESS);
     if (level != SPEX_UARCH_L1)
         events |= EVENT(L1D_MISS);
@@ -49,11 +49,11 @@ void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, 
             events |= EVENT(SNOOPED);
         access->flags |= SPEX_ACC_SOURCE;
         if (r & SPEX_UARCH_RECENT) /* a line on its way: where it comes from */
-            level = (enum spex_uarch_level)(r >> 13 & 7);
+            level = (enum uarch_level)(r >> 13 & 7);
         access->data_source = uarch_source(c->sources, level, r);
     }
     access->events = events;
     access->start = 0;
-    access->translation = spex_uarch_result_translation(r);
-    access->memory = spex_uarch_result_latency(r);
+    access->translation = uarch_result_translation(r);
+    access->memory = uarch_result_latency(r);
 }

@@ -34,7 +34,7 @@ static const struct row *find(enum arch_sources sources, enum origin origin, boo
     return NULL;
 }
 
-uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r)
+uint8_t uarch_source(enum arch_sources sources, enum uarch_level level, uarch_result r)
 {
     /* For CPUs that do not distinguish two origins: the first if it has a row, else the second. */
     static const uint8_t origins[SPEX_UARCH_LEVEL_COUNT][2] = {

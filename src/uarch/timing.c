@@ -72,7 +72,7 @@ static void *line_alloc(size_t size)
     return p ? memset(p, 0, size) : NULL;
 }
 
-static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_config *c)
+static bool predictor_init(struct timing_predictor *p, const struct uarch_config *c)
 {
     bool ok = true;
     p->tables = c->tage_tables;
@@ -100,7 +100,7 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
     return ok && p->base;
 }
 
-static void core_release(struct spex_timing_core *core)
+static void core_release(struct timing_core *core)
 {
     struct timing_predictor *p = core->predictor;
     cache_fini(&core->l1);
@@ -129,10 +129,10 @@ static uint32_t power_above(uint32_t x)
     return p;
 }
 
-static struct spex_timing_core *core_make(struct spex_timing *s)
+static struct timing_core *core_make(struct timing *s)
 {
-    const struct spex_uarch_config *c = &s->config;
-    struct spex_timing_core *core = line_alloc(sizeof *core);
+    const struct uarch_config *c = &s->config;
+    struct timing_core *core = line_alloc(sizeof *core);
     if (!core)
         return NULL;
     core->timing = s;
@@ -179,13 +179,13 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     return NULL;
 }
 
-enum spex_status spex_timing_new(const struct spex_uarch_config *config, struct spex_timing **out)
+enum spex_status timing_new(const struct uarch_config *config, struct timing **out)
 {
-    struct spex_timing *s = calloc(1, sizeof *s);
+    struct timing *s = calloc(1, sizeof *s);
     if (!s)
         return SPEX_NO_MEMORY;
     s->config = *config;
-    const struct spex_uarch_config *c = &s->config;
+    const struct uarch_config *c = &s->config;
     account_latencies(c, s->latency);
     s->page_shift = 31 - (uint32_t)__builtin_clz(c->page_size);
     s->llc_mask = (c->llc_size >> UARCH_LINE) / c->llc_ways - 1;
@@ -195,19 +195,19 @@ enum spex_status spex_timing_new(const struct spex_uarch_config *config, struct 
     s->dram[0].lines = s->dram[1].lines = c->dram_lines;
     s->link.lines = c->remote_lines;
     if (!s->llc || !s->near) {
-        spex_timing_free(s);
+        timing_free(s);
         return SPEX_NO_MEMORY;
     }
     *out = s;
     return SPEX_OK;
 }
 
-void spex_timing_apart(struct spex_timing *s)
+void timing_apart(struct timing *s)
 {
     s->apart = true;
 }
 
-void spex_timing_free(struct spex_timing *s)
+void timing_free(struct timing *s)
 {
     if (!s)
         return;
@@ -220,10 +220,9 @@ void spex_timing_free(struct spex_timing *s)
     free(s);
 }
 
-enum spex_status spex_timing_core_new(struct spex_timing *s, unsigned index,
-                                      struct spex_timing_core **out)
+enum spex_status timing_core_new(struct timing *s, unsigned index, struct timing_core **out)
 {
-    struct spex_timing_core *core = core_make(s);
+    struct timing_core *core = core_make(s);
     uint32_t id = 0;
     while (id < s->core_count && !s->core[id]->free)
         id++;
@@ -245,7 +244,7 @@ enum spex_status spex_timing_core_new(struct spex_timing *s, unsigned index,
     return SPEX_OK;
 }
 
-void spex_timing_core_free(struct spex_timing_core *core)
+void timing_core_free(struct timing_core *core)
 {
     if (!core)
         return;
@@ -256,8 +255,8 @@ void spex_timing_core_free(struct spex_timing_core *core)
 /* ---- blocks ---- */
 
 /* What a taken branch takes beyond the dispatch of its block, which takes `own` parts. */
-static void late_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
-                      uint64_t parts, uint64_t own)
+static void late_init(const struct uarch_config *c, struct timing_block *block, uint64_t parts,
+                      uint64_t own)
 {
     const uint32_t cycles[TIMING_BTB_COUNT] = {
         [TIMING_BTB_NEAR] = 1,
@@ -274,7 +273,7 @@ static void late_init(const struct spex_uarch_config *c, struct spex_timing_bloc
     block->late[TIMING_BTB_NOWHERE] = c->btb_miss << 16;
 }
 
-enum spex_uarch_end uarch_end_of(const struct spex_op *op)
+enum uarch_end uarch_end_of(const struct spex_op *op)
 {
     if (op->kind != SPEX_OP_BRANCH)
         return SPEX_UARCH_END_NONE;
@@ -287,17 +286,16 @@ enum spex_uarch_end uarch_end_of(const struct spex_op *op)
     return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_CALL : SPEX_UARCH_END_DIRECT;
 }
 
-enum spex_status spex_timing_block_init(const struct spex_timing *s,
-                                        struct spex_timing_block *block, uint64_t pc,
-                                        const struct spex_op *ops, size_t count)
+enum spex_status timing_block_init(const struct timing *s, struct timing_block *block, uint64_t pc,
+                                   const struct spex_op *ops, size_t count)
 {
-    const struct spex_uarch_config *c = &s->config;
-    *block = (struct spex_timing_block){.pc = pc,
-                                        .next = pc + 4 * count,
-                                        .count = (uint32_t)count,
-                                        .end = (uint8_t)uarch_end_of(&ops[count - 1]),
-                                        .ops = ops,
-                                        .key = timing_branch_key(pc + 4 * count - 4)};
+    const struct uarch_config *c = &s->config;
+    *block = (struct timing_block){.pc = pc,
+                                   .next = pc + 4 * count,
+                                   .count = (uint32_t)count,
+                                   .end = (uint8_t)uarch_end_of(&ops[count - 1]),
+                                   .ops = ops,
+                                   .key = timing_branch_key(pc + 4 * count - 4)};
     block->uops = calloc(count, sizeof *block->uops);
     if (!block->uops)
         return SPEX_NO_MEMORY;
@@ -328,19 +326,19 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     return SPEX_OK;
 }
 
-void spex_timing_block_fini(struct spex_timing_block *block)
+void timing_block_fini(struct timing_block *block)
 {
     free(block->uops);
 }
 
 /* ---- time and samples ---- */
 
-uint64_t spex_timing_clock(const struct spex_timing_core *core)
+uint64_t timing_clock(const struct timing_core *core)
 {
     return core->retire;
 }
 
-static void skip(struct spex_timing_core *core, uint64_t cycles)
+static void skip(struct timing_core *core, uint64_t cycles)
 {
     timing_memo_leave(core);
     core->retire += cycles;
@@ -348,13 +346,13 @@ static void skip(struct spex_timing_core *core, uint64_t cycles)
     core->dispatch = core->retire << 16 | core->begin;
 }
 
-void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles)
+void timing_spend(struct timing_core *core, uint64_t cycles)
 {
     core->counts.kernel += cycles;
     skip(core, cycles);
 }
 
-uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles)
+uint64_t timing_reach(struct timing_core *core, uint64_t cycles)
 {
     uint64_t by = cycles > core->retire ? cycles - core->retire : 0;
     core->counts.idle += by;
@@ -363,19 +361,18 @@ uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles)
     return by;
 }
 
-void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,
-                                uint64_t va, unsigned size, spex_uarch_result result,
-                                struct spex_access *access)
+void timing_access_outcome(const struct timing_core *core, const struct spex_op *op, uint64_t va,
+                           unsigned size, uarch_result result, struct spex_access *access)
 {
     uarch_outcome(core->c, op, va, size, result, access);
 }
 
-uint64_t spex_timing_taken(const struct spex_timing_core *core)
+uint64_t timing_branch_taken(const struct timing_core *core)
 {
     return core->counts.snoop + core->counts.upgrade;
 }
 
-void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts)
+void timing_counts(const struct timing_core *core, struct uarch_counts *counts)
 {
     *counts = core->counts;
 }

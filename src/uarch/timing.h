@@ -3,13 +3,13 @@
  * (docs/model.md describes it; tests/uarch/slow.c is the same description written
  * a second time).
  *
- * One struct spex_timing is a system: memory, last level cache, numbers. One struct
- * spex_timing_core is a PE with its private caches, predictors and its clock. A
- * system and all its cores are used by one thread at a time, but for spex_timing_predict().
+ * One struct timing is a system: memory, last level cache, numbers. One struct
+ * timing_core is a PE with its private caches, predictors and its clock. A
+ * system and all its cores are used by one thread at a time, but for timing_predict().
  * The same calls in the same order give the same answers, to the cycle.
  *
  * An engine describes each straight run of instructions once, when it is translated
- * (spex_timing_block_init), and then reports for each execution what was executed, which
+ * (timing_block_init), and then reports for each execution what was executed, which
  * addresses were accessed and where control went.
  */
 #ifndef UARCH_TIMING_H
@@ -18,20 +18,18 @@
 #include "account/op.h"
 #include "uarch/model.h"
 
-struct spex_timing; /* opaque */
-struct spex_timing_core;
+struct timing; /* opaque */
+struct timing_core;
 
-enum spex_status spex_timing_new(const struct spex_uarch_config *config,
-                                 struct spex_timing **timing);
-void spex_timing_free(struct spex_timing *timing); /* and all its cores */
+enum spex_status timing_new(const struct uarch_config *config, struct timing **timing);
+void timing_free(struct timing *timing); /* and all its cores */
 /* Clocks of its cores may be far apart: a lease begins when another core asks for the line. */
-void spex_timing_apart(struct spex_timing *timing);
+void timing_apart(struct timing *timing);
 
 /* index says where the core sits (cluster, socket). Caches are empty, the clock is at 0. */
-enum spex_status spex_timing_core_new(struct spex_timing *timing, unsigned index,
-                                      struct spex_timing_core **core);
+enum spex_status timing_core_new(struct timing *timing, unsigned index, struct timing_core **core);
 /* The core leaves the system; modified lines go to the last level. */
-void spex_timing_core_free(struct spex_timing_core *core);
+void timing_core_free(struct timing_core *core);
 
 /* ---- what is made ideal ---- */
 
@@ -39,8 +37,7 @@ void spex_timing_core_free(struct spex_timing_core *core);
  * From here on these addresses are ideal; the ranges must live as long as the system. To be called
  * before it has cores and blocks.
  */
-void spex_timing_ideal(struct spex_timing *timing, const struct spex_ideal_range *ranges,
-                       size_t count);
+void timing_set_ideal(struct timing *timing, const struct ideal_range *ranges, size_t count);
 
 /* ---- blocks ---- */
 
@@ -54,10 +51,10 @@ enum timing_btb {
     TIMING_BTB_COUNT
 };
 
-struct spex_timing_block {
+struct timing_block {
     uint64_t pc, next; /* of the first instruction, and after the last */
     uint32_t count;
-    uint8_t end; /* enum spex_uarch_end */
+    uint8_t end; /* enum uarch_end */
     const struct spex_op *ops;
     struct account_op *uops;
     uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
@@ -65,7 +62,7 @@ struct spex_timing_block {
     uint32_t loads, stores;  /* how many */
     uint32_t hints;          /* prefetches */
     bool steady;             /* what it does may be remembered */
-    bool apart;              /* the engine's own: spex_timing_follow() leaves it to it */
+    bool apart;              /* the engine's own: timing_follow() leaves it to it */
     bool foreseen;           /* its branch is always predicted */
     uint32_t gone;           /* instructions that take no time */
     uint64_t key;            /* of its branch, for the predictors */
@@ -80,11 +77,10 @@ struct spex_timing_block {
     uint8_t ways; /* far.h's own: its branch was taken (2), was not (1) */
 };
 
-/* ops must live as long as the block. Free what it holds with spex_timing_block_fini(). */
-enum spex_status spex_timing_block_init(const struct spex_timing *timing,
-                                        struct spex_timing_block *block, uint64_t pc,
-                                        const struct spex_op *ops, size_t count);
-void spex_timing_block_fini(struct spex_timing_block *block);
+/* ops must live as long as the block. Free what it holds with timing_block_fini(). */
+enum spex_status timing_block_init(const struct timing *timing, struct timing_block *block,
+                                   uint64_t pc, const struct spex_op *ops, size_t count);
+void timing_block_fini(struct timing_block *block);
 
 /* ---- executions ---- */
 
@@ -94,25 +90,25 @@ void spex_timing_block_fini(struct spex_timing_block *block);
  * in program order; atomics and Store-Exclusive make one access, a failed
  * Store-Exclusive makes none.
  */
-typedef uint64_t spex_timing_access;
+typedef uint64_t timing_access;
 #define SPEX_TIMING_ACCESS(va, insn) (((va)&0xffffffffffffull) | (uint64_t)(insn) << 48)
 
-struct spex_timing_run {
+struct timing_run {
     uint32_t executed; /* instructions, at least 1; fewer than the block has: it was cut */
     bool cut;          /* control left before the block's end: fault, signal */
     uint64_t next;     /* pc of the block that follows, unless cut */
-    const spex_timing_access *access;
+    const timing_access *access;
     size_t access_count;
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
     struct account_insn *insns;
-    spex_uarch_result *results;
+    uarch_result *results;
     /*
      * With insns, in slots of dispatch since cycle 0, `width` a cycle: when the block before and
      * the front end let its first instruction go; when its ports let the next block go, or 0 if
      * they do not hold it up.
      */
     uint64_t ready, ports;
-    bool mispredicted; /* the branch at its end was: what spex_timing_predict() said */
+    bool mispredicted; /* the branch at its end was: what timing_predict() said */
 };
 
 /*
@@ -120,11 +116,9 @@ struct spex_timing_run {
  * execution that is not cut, in their order. Depends on nothing else and uses the predictors of
  * the core alone: one thread may ask ahead of the one that runs the blocks.
  */
-bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
-                         uint64_t next);
+bool timing_predict(struct timing_core *core, const struct timing_block *block, uint64_t next);
 
-void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
-                     struct spex_timing_run *run);
+void timing_run(struct timing_core *core, struct timing_block *block, struct timing_run *run);
 
 /*
  * The same for many blocks in a row that were executed whole and need no details, from words: for
@@ -134,39 +128,38 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
  */
 #define SPEX_TIMING_BLOCK (UINT64_C(1) << 60)
 #define SPEX_TIMING_WRONG (UINT64_C(1) << 59)
-struct spex_timing_words {
-    struct spex_timing_block *block; /* the next one */
-    const uint64_t *at;              /* the word after its own */
-    const uint64_t *stop;            /* the end of the words */
-    uint64_t limit;                  /* ends when the clock is past this */
-    uint64_t instructions;           /* at most; those that ran are taken off */
+struct timing_words {
+    struct timing_block *block; /* the next one */
+    const uint64_t *at;         /* the word after its own */
+    const uint64_t *stop;       /* the end of the words */
+    uint64_t limit;             /* ends when the clock is past this */
+    uint64_t instructions;      /* at most; those that ran are taken off */
     /* Filled in, if there was one: the last block that ended with a taken branch, and where. */
-    const struct spex_timing_block *taken;
+    const struct timing_block *taken;
     uint64_t target;
 };
-void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words *words);
+void timing_follow(struct timing_core *core, struct timing_words *words);
 
-static inline struct spex_timing_block *spex_timing_block_of(uint64_t word)
+static inline struct timing_block *timing_block_of(uint64_t word)
 {
-    return (struct spex_timing_block *)(uintptr_t)(word << 16 >> 16);
+    return (struct timing_block *)(uintptr_t)(word << 16 >> 16);
 }
 
-/* Events, translation latency, data source of an access with its result: as spex_uarch_access(). */
-void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,
-                                uint64_t va, unsigned size, spex_uarch_result result,
-                                struct spex_access *access);
+/* Events, translation latency, data source of an access with its result: as uarch_access(). */
+void timing_access_outcome(const struct timing_core *core, const struct spex_op *op, uint64_t va,
+                           unsigned size, uarch_result result, struct spex_access *access);
 
 /* ---- time ---- */
 
 /* Cycles: when the last instruction retired. Never goes back. */
-uint64_t spex_timing_clock(const struct spex_timing_core *core);
+uint64_t timing_clock(const struct timing_core *core);
 /* The core does something else for so many cycles: the kernel. The pipeline is empty afterwards. */
-void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles);
+void timing_spend(struct timing_core *core, uint64_t cycles);
 /* The same up to a moment; nothing if that is past. Returns the cycles that went by. */
-uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles);
+uint64_t timing_reach(struct timing_core *core, uint64_t cycles);
 
 /* Lines so far that came from other cores, or that they lost because this one wrote to them. */
-uint64_t spex_timing_taken(const struct spex_timing_core *core);
-void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts);
+uint64_t timing_branch_taken(const struct timing_core *core);
+void timing_counts(const struct timing_core *core, struct uarch_counts *counts);
 
 #endif

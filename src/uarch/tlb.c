@@ -86,7 +86,7 @@ bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page)
     return tlb_find(&mmu->tlb, page);
 }
 
-bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c)
+bool uarch_mmu_init(struct uarch_mmu *mmu, const struct uarch_config *c)
 {
     mmu->c = c;
     mmu->tlb2_mask = c->tlb2_entries / c->tlb2_ways - 1;
@@ -122,8 +122,7 @@ static inline uint64_t page_of(const struct uarch_mmu *mmu, uint64_t va)
     return va >> mmu->page_shift;
 }
 
-spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
-                                  struct spex_uarch_counts *counts)
+uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts)
 {
     struct uarch_tlb *tlb = &mmu->tlb;
     uint64_t page = page_of(mmu, va);
@@ -135,10 +134,9 @@ spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
     return uarch_translate_l2(mmu, va, counts);
 }
 
-spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
-                                     struct spex_uarch_counts *counts)
+uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts)
 {
-    const struct spex_uarch_config *c = mmu->c;
+    const struct uarch_config *c = mmu->c;
     /* Ways of a set in order of use; page + 1, so that 0 is empty. */
     uint64_t page = page_of(mmu, va);
     unsigned ways = c->tlb2_ways, i;

@@ -28,7 +28,7 @@ struct uarch_tlb {
 
 /* Translation: level 1 TLB for data, level 2 TLB, walk cache. */
 struct uarch_mmu {
-    const struct spex_uarch_config *c;
+    const struct uarch_config *c;
     struct uarch_tlb tlb;
     uint64_t *tlb2, *walk;
     uint32_t tlb2_mask, page_shift, walk_shift;
@@ -43,15 +43,13 @@ struct uarch_homes {
 /* The socket (0 or 1) of a page that a core of `socket` touches. */
 unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket);
 
-bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c);
+bool uarch_mmu_init(struct uarch_mmu *mmu, const struct uarch_config *c);
 void uarch_mmu_clear(struct uarch_mmu *mmu);
 void uarch_mmu_fini(struct uarch_mmu *mmu);
 bool uarch_is_huge(const struct uarch_mmu *mmu, uint64_t va);
 /* Translation of a page: flags and translation latency of a result. _l2: past the level 1 TLB. */
-spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
-                                  struct spex_uarch_counts *counts);
-spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
-                                     struct spex_uarch_counts *counts);
+uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts);
+uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts);
 /* True if the level 1 TLB has the page; it is the most recent one then. */
 bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page);
 /* Is it in one of the TLBs? Changes nothing. */
@@ -59,11 +57,11 @@ bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 
 /* How a block that ends with op ends. */
-enum spex_uarch_end uarch_end_of(const struct spex_op *op);
+enum uarch_end uarch_end_of(const struct spex_op *op);
 /* Data Source value of a load whose data came from a level. */
-uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r);
+uint8_t uarch_source(enum arch_sources sources, enum uarch_level level, uarch_result r);
 /* Events, translation and data source of an access with its result, for a sample. */
-void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
-                   unsigned size, spex_uarch_result result, struct spex_access *access);
+void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint64_t va,
+                   unsigned size, uarch_result result, struct spex_access *access);
 
 #endif

@@ -23,7 +23,7 @@ static struct program {
     struct account_op plain[BLOCKS][LONGEST];
     unsigned place[BLOCKS][LONGEST];
     struct account_ports ports[BLOCKS];
-    struct spex_timing_block block[BLOCKS];
+    struct timing_block block[BLOCKS];
 } p;
 
 static struct spex_op random_op(bool known)
@@ -50,7 +50,7 @@ static struct spex_op random_op(bool known)
     return op;
 }
 
-static void make_program(const struct spex_uarch_config *c, struct spex_timing *timing, bool known)
+static void make_program(const struct uarch_config *c, struct timing *timing, bool known)
 {
     static const uint32_t ends[] = {SPEX_OPF_COND, SPEX_OPF_COND, 0, SPEX_OPF_INDIRECT};
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
@@ -65,22 +65,22 @@ static void make_program(const struct spex_uarch_config *c, struct spex_timing *
             account_op(c, latency, &p.plain[b][i], &p.ops[b][i]);
             account_use(&p.ports[b], &p.ops[b][i]);
         }
-        assert_int_equal(spex_timing_block_init(timing, &p.block[b], pc, p.ops[b], count), SPEX_OK);
+        assert_int_equal(timing_block_init(timing, &p.block[b], pc, p.ops[b], count), SPEX_OK);
         pc += 4 * count;
     }
 }
 
-static void run_block(struct spex_timing_core *core, unsigned b, unsigned to,
-                      struct account_insn *insns, struct spex_timing_run *run)
+static void run_block(struct timing_core *core, unsigned b, unsigned to, struct account_insn *insns,
+                      struct timing_run *run)
 {
-    static spex_timing_access access[LONGEST];
-    *run = (struct spex_timing_run){.executed = p.block[b].count, .access = access, .insns = insns};
+    static timing_access access[LONGEST];
+    *run = (struct timing_run){.executed = p.block[b].count, .access = access, .insns = insns};
     for (unsigned i = 0; i < run->executed; i++)
         if (p.ops[b][i].flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE))
             access[run->access_count++] = SPEX_TIMING_ACCESS(0x40000000 + 8 * p.place[b][i], i);
     run->next = p.block[to].pc;
-    run->mispredicted = spex_timing_predict(core, &p.block[b], run->next);
-    spex_timing_run(core, &p.block[b], run);
+    run->mispredicted = timing_predict(core, &p.block[b], run->next);
+    timing_run(core, &p.block[b], run);
 }
 
 static unsigned next_of(unsigned b)
@@ -90,28 +90,28 @@ static unsigned next_of(unsigned b)
 
 static void agree(const char *settings, uint64_t random, bool known)
 {
-    struct spex_uarch_config c;
+    struct uarch_config c;
     struct spex_error error = {0};
-    struct spex_timing *timing;
-    struct spex_timing_core *core;
+    struct timing *timing;
+    struct timing_core *core;
     struct account_insn insns[LONGEST], n;
-    struct spex_timing_run run;
+    struct timing_run run;
     static struct plain plain;
     seed = random;
-    spex_uarch_config_preset("neoverse-n1", &c, &error);
-    if (spex_uarch_config_set(&c, settings, &error))
+    uarch_config_preset("neoverse-n1", &c, &error);
+    if (uarch_config_set(&c, settings, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(spex_timing_new(&c, &timing), SPEX_OK);
-    assert_int_equal(spex_timing_core_new(timing, 0, &core), SPEX_OK);
+    assert_int_equal(timing_new(&c, &timing), SPEX_OK);
+    assert_int_equal(timing_core_new(timing, 0, &core), SPEX_OK);
     make_program(&c, timing, known);
     unsigned b = 0, wrong = 0;
     for (unsigned k = 0; k < 2 * BLOCKS; k++) /* lines, translations and targets are there then */
         run_block(core, k % BLOCKS, (k + 1) % BLOCKS, insns, &run);
     for (unsigned k = 0; k < BLOCKS; k++)
         run_block(core, k, k ? 0 : BLOCKS / 2, insns, &run);
-    spex_timing_spend(core, 100000);
+    timing_spend(core, 100000);
     plain_init(&plain, &c);
-    plain_restart(&plain, spex_timing_clock(core));
+    plain_restart(&plain, timing_clock(core));
     for (unsigned done = 0; done < 200000; done += p.block[b].count) {
         unsigned to = next_of(b);
         run_block(core, b, to, insns, &run);
@@ -140,8 +140,8 @@ static void agree(const char *settings, uint64_t random, bool known)
     }
     assert_true(wrong > 1000);
     for (unsigned i = 0; i < BLOCKS; i++)
-        spex_timing_block_fini(&p.block[i]);
-    spex_timing_free(timing);
+        timing_block_fini(&p.block[i]);
+    timing_free(timing);
 }
 
 #define CALM "prefetch=none,btb.near=4096" /* and a branch a cycle, as the N1 */

@@ -330,7 +330,7 @@ static void derived_group_is_exact(void **state)
     for (size_t i = 0; i < spex_group_count(pages); i++) {
         const struct spex_row *x = spex_group_row(pages, i), *y = spex_group_row(direct, i);
         assert_memory_equal(x->key, y->key, 2 * sizeof *x->key);
-        struct spex_stats a = x->stats, b = y->stats;
+        struct stats a = x->stats, b = y->stats;
         a.repeats = b.repeats = 0; /* two lines of a page in turn are no repeats of either */
         assert_memory_equal(&a, &b, sizeof a);
         for (double q = 0.1; q < 1; q += 0.2)

@@ -10,10 +10,10 @@
 enum { MODEL_BLOCKS = 400, MODEL_OPS = 8 };
 
 static struct {
-    struct spex_timing *timing;
-    struct spex_timing_core *core;
+    struct timing *timing;
+    struct timing_core *core;
     struct spex_op ops[MODEL_BLOCKS][MODEL_OPS];
-    struct spex_timing_block block[MODEL_BLOCKS];
+    struct timing_block block[MODEL_BLOCKS];
     uint64_t random;
 } model;
 
@@ -46,12 +46,11 @@ static struct spex_op model_op(void)
 
 static void prepare_model(void)
 {
-    struct spex_uarch_config config;
+    struct uarch_config config;
     struct spex_error error;
     uint64_t pc = 0x400000;
-    if (spex_uarch_config_preset("neoverse-n1", &config, &error) ||
-        spex_timing_new(&config, &model.timing) ||
-        spex_timing_core_new(model.timing, 0, &model.core)) {
+    if (uarch_config_preset("neoverse-n1", &config, &error) || timing_new(&config, &model.timing) ||
+        timing_core_new(model.timing, 0, &model.core)) {
         fprintf(stderr, "paths: no model\n");
         exit(1);
     }
@@ -65,42 +64,42 @@ static void prepare_model(void)
             .kind = SPEX_OP_BRANCH, .exec = SPEX_EXEC_BRANCH, .flags = SPEX_OPF_COND};
         memset(branch->src, SPEX_REG_NONE, sizeof branch->src);
         memset(branch->dst, SPEX_REG_NONE, sizeof branch->dst);
-        if (spex_timing_block_init(model.timing, &model.block[b], pc, model.ops[b], count))
+        if (timing_block_init(model.timing, &model.block[b], pc, model.ops[b], count))
             exit(1);
         pc += 4 * count;
     }
 }
 
-static void follow(struct spex_timing_block *block, struct spex_timing_block *next,
-                   const uint64_t *access, size_t count)
+static void follow(struct timing_block *block, struct timing_block *next, const uint64_t *access,
+                   size_t count)
 {
     uint64_t words[1 + MODEL_OPS];
     memcpy(words, access, count * sizeof *words);
-    bool wrong = spex_timing_predict(model.core, block, next->pc);
+    bool wrong = timing_predict(model.core, block, next->pc);
     words[count++] = SPEX_TIMING_BLOCK | (uintptr_t)next | (wrong ? SPEX_TIMING_WRONG : 0);
-    struct spex_timing_words w = {.block = block,
-                                  .at = words,
-                                  .stop = words + count,
-                                  .limit = UINT64_MAX,
-                                  .instructions = block->count};
-    spex_timing_follow(model.core, &w);
+    struct timing_words w = {.block = block,
+                             .at = words,
+                             .stop = words + count,
+                             .limit = UINT64_MAX,
+                             .instructions = block->count};
+    timing_follow(model.core, &w);
 }
 
-static void follow_far(struct spex_timing_block *block, struct spex_timing_block *next,
+static void follow_far(struct timing_block *block, struct timing_block *next,
                        const uint64_t *access, size_t count, uint64_t cycles)
 {
     const struct spex_op *ops = model.ops[block - model.block];
-    spex_timing_far_block(model.core, block, cycles);
+    timing_far_block(model.core, block, cycles);
     for (size_t i = 0; i < count; i++) {
         uint64_t va = access[i] & 0xffffffffffff;
         if (ops[access[i] >> 48].flags & SPEX_OPF_LOAD) {
-            if (!spex_timing_far_load(model.core, va, 8))
-                spex_timing_far_load_slow(model.core, block, access[i], 8, cycles);
-        } else if (!spex_timing_far_store(model.core, va, 8)) {
-            spex_timing_far_store_slow(model.core, block, access[i], 8, cycles);
+            if (!timing_far_load(model.core, va, 8))
+                timing_far_load_slow(model.core, block, access[i], 8, cycles);
+        } else if (!timing_far_store(model.core, va, 8)) {
+            timing_far_store_slow(model.core, block, access[i], 8, cycles);
         }
     }
-    spex_timing_far_branch(model.core, block, next->pc);
+    timing_far_branch(model.core, block, next->pc);
 }
 
 /*
@@ -111,7 +110,7 @@ static uint64_t run_model(size_t blocks, bool sampled)
 {
     uint64_t access[MODEL_OPS], first = 0, b = 0, far = 0;
     for (size_t n = 0; n < blocks; n++) {
-        struct spex_timing_block *block = &model.block[b];
+        struct timing_block *block = &model.block[b];
         if (n % (6 * 24) == 0)
             first = model_any(MODEL_BLOCKS - 16);
         uint64_t next = b + 1 + (b % 5 == 0);
@@ -123,10 +122,10 @@ static uint64_t run_model(size_t blocks, bool sampled)
                 access[count++] = SPEX_TIMING_ACCESS(
                     0x10000000 + (model_any(64) ? b * 64 + i * 8 : 8 * model_any(1 << 17)), i);
         if (sampled && n % 800 == 70) {
-            spex_timing_far_begin(model.core);
-            far = spex_timing_clock(model.core);
+            timing_far_begin(model.core);
+            far = timing_clock(model.core);
         } else if (far && n % 800 == 0) {
-            spex_timing_far_end(model.core, far);
+            timing_far_end(model.core, far);
             far = 0;
         }
         if (far)
@@ -136,8 +135,8 @@ static uint64_t run_model(size_t blocks, bool sampled)
         b = next;
     }
     if (far)
-        spex_timing_far_end(model.core, far);
-    return spex_timing_clock(model.core);
+        timing_far_end(model.core, far);
+    return timing_clock(model.core);
 }
 
 #endif

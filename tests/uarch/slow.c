@@ -73,12 +73,12 @@ struct core {
         u64 key;
         unsigned seen;
     } footprint[4096];
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
 };
 
 struct slow {
     u64 cycle; /* parts of one */
-    struct spex_uarch_config c;
+    struct uarch_config c;
     struct cache llc;
     struct server llc_server, dram[2], link;
     struct {
@@ -95,7 +95,7 @@ static u64 max(u64 a, u64 b)
     return a > b ? a : b;
 }
 
-static spex_uarch_result result_of(unsigned level, u64 latency, u64 flags)
+static uarch_result result_of(unsigned level, u64 latency, u64 flags)
 {
     return level | flags | (latency > 65535 ? 65535 : latency) << 16;
 }
@@ -107,9 +107,9 @@ static u64 page_of(const struct core *k, u64 va)
     return va / k->slow->c.page_size;
 }
 
-static u64 translate_l2(struct core *k, u64 va, spex_uarch_result *flags)
+static u64 translate_l2(struct core *k, u64 va, uarch_result *flags)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     u64 page = page_of(k, va), entry = page * 64;
     struct line unused;
     *flags |= SPEX_UARCH_TLB_MISS;
@@ -125,7 +125,7 @@ static u64 translate_l2(struct core *k, u64 va, spex_uarch_result *flags)
     return latency;
 }
 
-static u64 translate(struct core *k, u64 va, spex_uarch_result *flags)
+static u64 translate(struct core *k, u64 va, uarch_result *flags)
 {
     u64 entry = page_of(k, va) * 64;
     struct line unused;
@@ -173,7 +173,7 @@ static u64 llc_put(struct core *k, u64 line, bool dirty, u64 t)
     return serve(&s->dram[remote(k, victim.line) ? !k->socket : k->socket], t);
 }
 
-static u64 from_memory(struct core *k, u64 line, u64 t, spex_uarch_result *r)
+static u64 from_memory(struct core *k, u64 line, u64 t, uarch_result *r)
 {
     struct slow *s = k->slow;
     u64 asked = t, extra = 0, flags = 0;
@@ -209,7 +209,7 @@ static unsigned distance(const struct core *a, const struct core *b)
 
 static u64 core_latency(const struct core *k, const struct core *other)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     unsigned d = distance(k, other);
     return d == 0 ? c->peer_latency : d == 1 ? c->far_latency : c->far_latency + c->remote_latency;
 }
@@ -253,8 +253,7 @@ static void tell_others(struct core *k, u64 line, unsigned state)
     }
 }
 
-static u64 beyond(struct core *k, u64 line, u64 t, bool write, unsigned *state,
-                  spex_uarch_result *r)
+static u64 beyond(struct core *k, u64 line, u64 t, bool write, unsigned *state, uarch_result *r)
 {
     unsigned theirs;
     struct core *other = holder(k, line, &theirs);
@@ -316,7 +315,7 @@ static void l2_put(struct core *k, u64 line, unsigned state, bool ahead, u64 rea
     }
 }
 
-static u64 upgrade(struct core *k, u64 line, u64 t, unsigned level, spex_uarch_result *r)
+static u64 upgrade(struct core *k, u64 line, u64 t, unsigned level, uarch_result *r)
 {
     unsigned state;
     struct core *other = holder(k, line, &state);
@@ -333,9 +332,9 @@ static u64 upgrade(struct core *k, u64 line, u64 t, unsigned level, spex_uarch_r
 }
 
 static u64 l2_ask(struct core *k, u64 line, u64 t, bool write, bool demand, unsigned *state,
-                  spex_uarch_result *r)
+                  uarch_result *r)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     u64 asked = t;
     t = serve(&k->l2_server, t);
     struct line *l = line_use(&k->l2, line);
@@ -371,8 +370,7 @@ static u64 l2_ask(struct core *k, u64 line, u64 t, bool write, bool demand, unsi
     return t;
 }
 
-static void l1_put(struct core *k, u64 line, unsigned state, bool ahead, u64 ready,
-                   spex_uarch_result r)
+static void l1_put(struct core *k, u64 line, unsigned state, bool ahead, u64 ready, uarch_result r)
 {
     struct line unused;
     line_add(
@@ -381,7 +379,7 @@ static void l1_put(struct core *k, u64 line, unsigned state, bool ahead, u64 rea
         &unused);
 }
 
-static u64 l1_miss(struct core *k, u64 va, u64 t, bool write, u64 pc, spex_uarch_result *r,
+static u64 l1_miss(struct core *k, u64 va, u64 t, bool write, u64 pc, uarch_result *r,
                    u64 *accepted)
 {
     u64 line = va / 64 * 64;
@@ -407,7 +405,7 @@ static void used_ahead(struct core *k, struct line *l, u64 va, u64 t, u64 pc)
     prefetch_l1(k, pc, va, t);
 }
 
-static u64 read_line(struct core *k, u64 va, u64 t, u64 pc, spex_uarch_result *r)
+static u64 read_line(struct core *k, u64 va, u64 t, u64 pc, uarch_result *r)
 {
     struct line *l = line_use(&k->l1, va / 64 * 64);
     u64 unused, done = t + k->slow->c.l1d_latency;
@@ -425,7 +423,7 @@ static u64 read_line(struct core *k, u64 va, u64 t, u64 pc, spex_uarch_result *r
     return done;
 }
 
-static u64 own_line(struct core *k, u64 va, u64 t, u64 pc, spex_uarch_result *r, u64 *accepted)
+static u64 own_line(struct core *k, u64 va, u64 t, u64 pc, uarch_result *r, u64 *accepted)
 {
     u64 line = va / 64 * 64;
     struct line *l = line_use(&k->l1, line);
@@ -447,10 +445,10 @@ static u64 own_line(struct core *k, u64 va, u64 t, u64 pc, spex_uarch_result *r,
 
 static void ahead(struct core *k, u64 line, u64 t, unsigned level)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     unsigned m1 = first_free(k->misses1, c->l1d_misses), m2 = first_free(k->misses2, c->l2_misses);
     struct line *in_l2 = line_find(&k->l2, line);
-    spex_uarch_result r;
+    uarch_result r;
     unsigned state;
     if (level == 1 && (line_find(&k->l1, line) || k->misses1[m1] > t))
         return;
@@ -534,7 +532,7 @@ static void spatial(struct core *k, u64 pc, u64 va, u64 t)
 
 static void prefetch_l1(struct core *k, u64 pc, u64 va, u64 t)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     bool whole = false;
     if (c->pf_stride) {
         __typeof__(k->stride[0]) *s = &k->stride[pc / 4 % c->pf_stride];
@@ -569,7 +567,7 @@ static void prefetch_l1(struct core *k, u64 pc, u64 va, u64 t)
 
 static void prefetch_l2(struct core *k, u64 address, u64 t, bool missed)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     u64 line = address / 64, page = c->page_size / 64;
     bool whole = false;
     for (unsigned n = 1; missed && n <= c->pf_next; n++)

@@ -10,12 +10,12 @@
 
 struct slow;
 
-struct slow *slow_new(const struct spex_uarch_config *config, unsigned cores);
+struct slow *slow_new(const struct uarch_config *config, unsigned cores);
 void slow_free(struct slow *slow);
-/* Core number `core` runs a block, as spex_timing_run(). insns and results must be there. */
+/* Core number `core` runs a block, as timing_run(). insns and results must be there. */
 void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint64_t pc,
-              size_t count, struct spex_timing_run *run);
+              size_t count, struct timing_run *run);
 void slow_spend(struct slow *slow, unsigned core, uint64_t cycles);
-void slow_counts(struct slow *slow, unsigned core, struct spex_uarch_counts *counts);
+void slow_counts(struct slow *slow, unsigned core, struct uarch_counts *counts);
 
 #endif

@@ -4,9 +4,9 @@
 
 static u64 fetch_line(struct core *k, u64 line, u64 t)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     struct line victim;
-    spex_uarch_result r = 0;
+    uarch_result r = 0;
     unsigned state, i;
     u64 page = page_of(k, line) + 1;
     for (i = 0; i < k->itlb_count && k->itlb[i] != page; i++)
@@ -43,7 +43,7 @@ enum forwarded { NONE, ALL, SOME, FAILED };
 static enum forwarded forward_part(struct core *k, u64 va, unsigned size, u64 t, u64 *data,
                                    u64 *left)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     for (size_t i = k->stored_count; i-- && k->stored[i].number + c->stores >= k->stores;) {
         const struct store *s = &k->stored[i];
         if (s->va + s->size <= va || va + size <= s->va)
@@ -81,10 +81,10 @@ static enum forwarded forwarded(struct core *k, u64 va, unsigned size, bool atom
     return a == b ? a : SOME;
 }
 
-static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, spex_uarch_result *r)
+static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, uarch_result *r)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
-    spex_uarch_result flags = 0, second;
+    const struct uarch_config *c = &k->slow->c;
+    uarch_result flags = 0, second;
     u64 translation = translate(k, va, &flags), done;
     bool crosses = va / 64 != (va + size - 1) / 64;
     if (crosses)
@@ -111,7 +111,7 @@ static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, s
     return done;
 }
 
-static u64 stream_line(struct core *k, u64 line, u64 t, spex_uarch_result *r)
+static u64 stream_line(struct core *k, u64 line, u64 t, uarch_result *r)
 {
     struct slow *s = k->slow;
     unsigned state;
@@ -142,10 +142,10 @@ static u64 stream_line(struct core *k, u64 line, u64 t, spex_uarch_result *r)
 }
 
 static u64 slow_own(struct core *k, u64 va, unsigned size, u64 t, u64 pc, bool atomic,
-                    spex_uarch_result *r, u64 *accepted)
+                    uarch_result *r, u64 *accepted)
 {
     u64 line = va / 64 * 64, also, streaming = k->slow->c.streaming;
-    spex_uarch_result second;
+    uarch_result second;
     if (va != k->run_next) {
         k->run_begin = va;
         k->run_lines = 0;
@@ -184,7 +184,7 @@ static void keep_store(struct core *k, u64 va, unsigned size, u64 data)
 }
 
 /* Access number n of the instruction at `at` in the block, or NULL. */
-static const spex_timing_access *nth(const struct spex_timing_run *run, unsigned at, unsigned n)
+static const timing_access *nth(const struct timing_run *run, unsigned at, unsigned n)
 {
     for (size_t i = 0; i < run->access_count; i++)
         if (run->access[i] >> 48 == at && n-- == 0)
@@ -199,9 +199,9 @@ struct step {
     bool atomic;
 };
 
-static void do_load(struct core *k, struct spex_timing_run *run, struct step *s)
+static void do_load(struct core *k, struct timing_run *run, struct step *s)
 {
-    const spex_timing_access *a;
+    const timing_access *a;
     for (unsigned n = 0; (a = nth(run, s->at, n)); n++) {
         u64 there = slow_load(k, *a & 0xffffffffffffull, s->size, s->issue, s->pc,
                               &run->results[a - run->access]);
@@ -209,15 +209,15 @@ static void do_load(struct core *k, struct spex_timing_run *run, struct step *s)
     }
 }
 
-static void do_store(struct core *k, struct spex_timing_run *run, struct step *s)
+static void do_store(struct core *k, struct timing_run *run, struct step *s)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
-    const spex_timing_access *a;
+    const struct uarch_config *c = &k->slow->c;
+    const timing_access *a;
     u64 t = s->issue, data,
         align = s->op->kind == SPEX_OP_DC_ZVA  ? 64
                 : s->op->flags & SPEX_OPF_LOAD ? c->align_load
                                                : c->align_store;
-    spex_uarch_result extra[64];
+    uarch_result extra[64];
     size_t before = k->stored_count;
     for (unsigned n = 0; (a = nth(run, s->at, n)); n++) {
         u64 va = *a & 0xffffffffffffull, end = va + s->size - 1, translation;
@@ -237,7 +237,7 @@ static void do_store(struct core *k, struct spex_timing_run *run, struct step *s
     s->done = s->accepted = t + s->latency;
     for (unsigned n = 0; (a = nth(run, s->at, n)); n++) {
         u64 accepted, va = *a & 0xffffffffffffull;
-        spex_uarch_result *r = &run->results[a - run->access];
+        uarch_result *r = &run->results[a - run->access];
         u64 there =
             slow_own(k, va, s->size, s->atomic ? t : s->done, s->pc, s->atomic, r, &accepted);
         if (s->atomic)
@@ -254,15 +254,15 @@ static void do_store(struct core *k, struct spex_timing_run *run, struct step *s
 }
 
 /* What a prefetch instruction asks for: it waits until it has asked, not until it has it. */
-static void do_hint(struct core *k, struct spex_timing_run *run, struct step *s)
+static void do_hint(struct core *k, struct timing_run *run, struct step *s)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
-    const spex_timing_access *a;
+    const struct uarch_config *c = &k->slow->c;
+    const timing_access *a;
     unsigned level = s->op->prefetch & SPEX_PREFETCH_LEVEL, state, m;
     bool write = s->op->prefetch & SPEX_PREFETCH_WRITE;
     for (unsigned n = 0; (a = nth(run, s->at, n)); n++) {
         u64 va = *a & 0xffffffffffffull, line = va / 64 * 64, t = s->issue;
-        spex_uarch_result r = 0;
+        uarch_result r = 0;
         run->results[a - run->access] = 0;
         if (level == 0)
             continue;
@@ -331,7 +331,7 @@ static bool is_base(const struct spex_op *op, unsigned d)
 }
 
 /* Dispatch is counted in parts of a cycle, such that width and pipes divide it. */
-static u64 cycle_of(const struct spex_uarch_config *c)
+static u64 cycle_of(const struct uarch_config *c)
 {
     u64 n = 1;
     while (n < 5040 &&
@@ -341,7 +341,7 @@ static u64 cycle_of(const struct spex_uarch_config *c)
     return n;
 }
 
-static void slow_latencies(const struct spex_uarch_config *c, uint16_t latency[])
+static void slow_latencies(const struct uarch_config *c, uint16_t latency[])
 {
     const uint32_t table[SPEX_EXEC_CLASS_COUNT] = {
         [SPEX_EXEC_NOP] = 1,
@@ -373,9 +373,9 @@ static void slow_latencies(const struct spex_uarch_config *c, uint16_t latency[]
 }
 
 static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
-                struct spex_timing_run *run, const uint16_t *latency)
+                struct timing_run *run, const uint16_t *latency)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     const u64 CYCLE = k->slow->cycle;
     bool load = is_memory(op) && !(op->flags & SPEX_OPF_STORE);
     bool store = is_memory(op) && op->flags & SPEX_OPF_STORE;
@@ -438,7 +438,7 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
 /* Dispatch that the ports of a block take beyond that of its instructions. */
 static u64 extra_of(const struct slow *slow, const struct spex_op *ops, size_t count)
 {
-    const struct spex_uarch_config *c = &slow->c;
+    const struct uarch_config *c = &slow->c;
     const u64 CYCLE = slow->cycle;
     u64 used[6] = {0}, own = count * ((CYCLE + c->width - 1) / c->width), extra = 0;
     const unsigned pipes[6] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
@@ -505,7 +505,7 @@ static bool last_buffer(struct core *k, u64 pc, bool *dense)
 /* How late the target of a taken branch is, in parts; own is what its block's dispatch takes. */
 static u64 late_of(struct core *k, u64 block, u64 pc, bool cond, bool direct, u64 own)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     const u64 CYCLE = k->slow->cycle;
     u64 least = CYCLE;
     if (!known(k->near.pc, k->near.count, block) ||
@@ -534,7 +534,7 @@ static u64 late_of(struct core *k, u64 block, u64 pc, bool cond, bool direct, u6
 static u64 end_of_block(struct core *k, const struct spex_op *op, u64 block, u64 pc, u64 next,
                         u64 own, bool *wrong)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     bool taken = true, cond = op->flags & SPEX_OPF_COND;
     bool direct = !(op->flags & (SPEX_OPF_COND | SPEX_OPF_INDIRECT | SPEX_OPF_RETURN));
     if (op->kind != SPEX_OP_BRANCH)
@@ -554,10 +554,10 @@ static u64 end_of_block(struct core *k, const struct spex_op *op, u64 block, u64
 }
 
 void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint64_t pc,
-              size_t count, struct spex_timing_run *run)
+              size_t count, struct timing_run *run)
 {
     struct core *k = &slow->core[core];
-    const struct spex_uarch_config *c = &slow->c;
+    const struct uarch_config *c = &slow->c;
     const u64 CYCLE = slow->cycle;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     slow_latencies(c, latency);
@@ -594,7 +594,7 @@ void slow_spend(struct slow *slow, unsigned core, uint64_t cycles)
     k->dispatch = k->clock * slow->cycle;
 }
 
-void slow_counts(struct slow *slow, unsigned core, struct spex_uarch_counts *counts)
+void slow_counts(struct slow *slow, unsigned core, struct uarch_counts *counts)
 {
     *counts = slow->core[core].counts;
 }
@@ -603,7 +603,7 @@ void slow_counts(struct slow *slow, unsigned core, struct spex_uarch_counts *cou
 
 static void make_core(struct slow *s, unsigned id)
 {
-    const struct spex_uarch_config *c = &s->c;
+    const struct uarch_config *c = &s->c;
     struct core *k = &s->core[id];
     k->slow = s;
     k->id = id;
@@ -628,7 +628,7 @@ static void make_core(struct slow *s, unsigned id)
     }
 }
 
-struct slow *slow_new(const struct spex_uarch_config *config, unsigned cores)
+struct slow *slow_new(const struct uarch_config *config, unsigned cores)
 {
     struct slow *s = calloc(1, sizeof *s);
     s->c = *config;

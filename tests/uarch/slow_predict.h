@@ -46,7 +46,7 @@ static unsigned tag_from(u64 h)
 
 static bool predict_direction(struct core *k, u64 pc, bool taken)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     struct tagged *entry[8];
     unsigned tag[8];
     int best = -1, second = -1;
@@ -91,7 +91,7 @@ static bool predict_direction(struct core *k, u64 pc, bool taken)
 
 static bool predict_target(struct core *k, u64 pc, u64 to)
 {
-    const struct spex_uarch_config *c = &k->slow->c;
+    const struct uarch_config *c = &k->slow->c;
     struct target *entry[8];
     unsigned tag[8], n = c->ittage_tables;
     int best = -1;

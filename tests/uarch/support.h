@@ -7,16 +7,16 @@
 #include "uarch/timing.h"
 
 struct machine {
-    struct spex_timing *timing;
-    struct spex_timing_core *core;
+    struct timing *timing;
+    struct timing_core *core;
 };
 
-static inline struct spex_uarch_config config_new(const char *settings)
+static inline struct uarch_config config_new(const char *settings)
 {
-    struct spex_uarch_config config;
+    struct uarch_config config;
     struct spex_error error = {0};
-    assert_int_equal(spex_uarch_config_preset("neoverse-n1", &config, &error), SPEX_OK);
-    if (settings && spex_uarch_config_set(&config, settings, &error))
+    assert_int_equal(uarch_config_preset("neoverse-n1", &config, &error), SPEX_OK);
+    if (settings && uarch_config_set(&config, settings, &error))
         fail_msg("%s", error.text);
     return config;
 }
@@ -24,18 +24,18 @@ static inline struct spex_uarch_config config_new(const char *settings)
 static inline struct machine machine_new(const char *settings)
 {
     struct machine m;
-    const struct spex_uarch_config config = config_new(settings);
-    assert_int_equal(spex_timing_new(&config, &m.timing), SPEX_OK);
-    assert_int_equal(spex_timing_core_new(m.timing, 0, &m.core), SPEX_OK);
+    const struct uarch_config config = config_new(settings);
+    assert_int_equal(timing_new(&config, &m.timing), SPEX_OK);
+    assert_int_equal(timing_core_new(m.timing, 0, &m.core), SPEX_OK);
     return m;
 }
 
 /* An execution that is not cut. */
-static inline void block_run(struct spex_timing_core *core, struct spex_timing_block *block,
-                             struct spex_timing_run *run)
+static inline void block_run(struct timing_core *core, struct timing_block *block,
+                             struct timing_run *run)
 {
-    run->mispredicted = spex_timing_predict(core, block, run->next);
-    spex_timing_run(core, block, run);
+    run->mispredicted = timing_predict(core, block, run->next);
+    timing_run(core, block, run);
 }
 
 static inline struct spex_op op_make(uint8_t exec, int dst, int src0, int src1)

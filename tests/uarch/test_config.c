@@ -5,52 +5,52 @@
 
 static void test_presets(void **state)
 {
-    struct spex_uarch_config config;
+    struct uarch_config config;
     struct spex_error error = {0};
     size_t n = 0;
-    for (const char *name; (name = spex_uarch_preset_name(n)); n++) {
-        assert_int_equal(spex_uarch_config_preset(name, &config, &error), SPEX_OK);
+    for (const char *name; (name = uarch_preset_name(n)); n++) {
+        assert_int_equal(uarch_config_preset(name, &config, &error), SPEX_OK);
         assert_false(config.none);
         /* Consistent as it stands, and a model can be made of it. */
-        assert_int_equal(spex_uarch_config_set(&config, name, &error), SPEX_OK);
+        assert_int_equal(uarch_config_set(&config, name, &error), SPEX_OK);
         struct machine m;
-        assert_int_equal(spex_timing_new(&config, &m.timing), SPEX_OK);
-        assert_int_equal(spex_timing_core_new(m.timing, 0, &m.core), SPEX_OK);
-        spex_timing_free(m.timing);
+        assert_int_equal(timing_new(&config, &m.timing), SPEX_OK);
+        assert_int_equal(timing_core_new(m.timing, 0, &m.core), SPEX_OK);
+        timing_free(m.timing);
     }
     assert_true(n >= 4);
-    assert_int_equal(spex_uarch_config_preset("cortex-m0", &config, &error), SPEX_INVALID);
+    assert_int_equal(uarch_config_preset("cortex-m0", &config, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "cortex-m0"));
     assert_non_null(strstr(error.text, "neoverse-v2"));
 }
 
 static void test_every_parameter_can_be_set(void **state)
 {
-    struct spex_uarch_parameter p;
+    struct uarch_parameter p;
     size_t i;
-    for (i = 0; spex_uarch_parameter(i, &p); i++) {
-        struct spex_uarch_config config;
+    for (i = 0; uarch_parameter(i, &p); i++) {
+        struct uarch_config config;
         struct spex_error error = {0};
         char word[80];
-        spex_uarch_config_preset("neoverse-n1", &config, &error);
-        uint32_t value = spex_uarch_config_get(&config, i);
+        uarch_config_preset("neoverse-n1", &config, &error);
+        uint32_t value = uarch_config_get(&config, i);
         snprintf(word, sizeof word, "%s=%u", p.key, value);
-        assert_int_equal(spex_uarch_config_set(&config, word, &error), SPEX_OK);
+        assert_int_equal(uarch_config_set(&config, word, &error), SPEX_OK);
         /* One above the maximum: refused, with the key and its bounds. */
         snprintf(word, sizeof word, "%s=%llu", p.key, p.max + 1ull);
-        assert_int_equal(spex_uarch_config_set(&config, word, &error), SPEX_RANGE);
+        assert_int_equal(uarch_config_set(&config, word, &error), SPEX_RANGE);
         assert_non_null(strstr(error.text, p.key));
-        assert_int_equal(spex_uarch_config_get(&config, i), value);
+        assert_int_equal(uarch_config_get(&config, i), value);
     }
     assert_true(i > 40);
 }
 
 static void test_settings(void **state)
 {
-    struct spex_uarch_config config, before;
+    struct uarch_config config, before;
     struct spex_error error = {0};
-    spex_uarch_config_preset("neoverse-n1", &config, &error);
-    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error), SPEX_OK);
+    uarch_config_preset("neoverse-n1", &config, &error);
+    assert_int_equal(uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error), SPEX_OK);
     assert_int_equal(config.l1d_size, 32768);
     assert_int_equal(config.l2_size, 524288);
     before = config;
@@ -73,23 +73,23 @@ static void test_settings(void **state)
         {"fast", "there are sampled (the default), full and none"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_not_equal(spex_uarch_config_set(&config, bad[i].words, &error), SPEX_OK);
+        assert_int_not_equal(uarch_config_set(&config, bad[i].words, &error), SPEX_OK);
         if (!strstr(error.text, bad[i].why))
             fail_msg("'%s' gave '%s', want '%s'", bad[i].words, error.text, bad[i].why);
         assert_memory_equal(&config, &before, sizeof config);
     }
     /* A preset name starts afresh; later words change it. */
-    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2,width=5", &error), SPEX_OK);
+    assert_int_equal(uarch_config_set(&config, "neoverse-v2,width=5", &error), SPEX_OK);
     assert_int_equal(config.l2_size, 2 << 20);
     assert_int_equal(config.width, 5);
-    assert_int_equal(spex_uarch_config_set(&config, "none", &error), SPEX_OK);
+    assert_int_equal(uarch_config_set(&config, "none", &error), SPEX_OK);
     assert_true(config.none && !config.sampled);
-    assert_int_equal(spex_uarch_config_set(&config, "sampled", &error), SPEX_OK);
+    assert_int_equal(uarch_config_set(&config, "sampled", &error), SPEX_OK);
     assert_true(config.sampled && !config.none);
     assert_int_equal(config.width, 5); /* numbers stay */
-    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2", &error), SPEX_OK);
+    assert_int_equal(uarch_config_set(&config, "neoverse-v2", &error), SPEX_OK);
     assert_true(config.sampled && config.width != 5); /* and what they are used for */
-    assert_int_equal(spex_uarch_config_set(&config, "prefetch=none,full", &error), SPEX_OK);
+    assert_int_equal(uarch_config_set(&config, "prefetch=none,full", &error), SPEX_OK);
     assert_false(config.sampled || config.none || config.pf_stride || config.pf_stream ||
                  config.pf_l2 || config.pf_next || config.pf_spatial || config.pf_code);
 }
@@ -97,16 +97,16 @@ static void test_settings(void **state)
 /* A file is read whole or not at all, and the message says which line. */
 static void test_files(void **state)
 {
-    struct spex_uarch_config config, before, again;
+    struct uarch_config config, before, again;
     struct spex_error error = {0};
-    struct spex_uarch_parameter p;
+    struct uarch_parameter p;
     char text[16384];
     size_t n = 0;
-    spex_uarch_config_preset("neoverse-v1", &config, &error);
-    for (size_t i = 0; spex_uarch_parameter(i, &p); i++)
+    uarch_config_preset("neoverse-v1", &config, &error);
+    for (size_t i = 0; uarch_parameter(i, &p); i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s %u\ta source\n", p.key,
-                              spex_uarch_config_get(&config, i));
-    assert_int_equal(spex_uarch_config_read(text, NULL, NULL, &again, &error), SPEX_OK);
+                              uarch_config_get(&config, i));
+    assert_int_equal(uarch_config_read(text, NULL, NULL, &again, &error), SPEX_OK);
     assert_memory_equal(&again, &config, sizeof config);
     before = config;
     static const struct {
@@ -115,28 +115,27 @@ static void test_files(void **state)
     for (size_t i = 0; i < 2; i++) {
         char more[16384 + 64];
         snprintf(more, sizeof more, "# head\n\n%s%s", text, bad[i].line);
-        assert_int_equal(spex_uarch_config_read(more, NULL, NULL, &config, &error), SPEX_INVALID);
+        assert_int_equal(uarch_config_read(more, NULL, NULL, &config, &error), SPEX_INVALID);
         assert_non_null(strstr(error.text, bad[i].why));
         assert_non_null(strstr(error.text, "line "));
     }
     *strstr(text, "width") = '#';
-    assert_int_equal(spex_uarch_config_read(text, NULL, NULL, &config, &error), SPEX_INVALID);
+    assert_int_equal(uarch_config_read(text, NULL, NULL, &config, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "width is missing"));
     assert_memory_equal(&config, &before, sizeof config);
 }
 
-static double mean_of(const struct spex_uarch_config *config, const struct spex_op *ops,
-                      size_t count)
+static double mean_of(const struct uarch_config *config, const struct spex_op *ops, size_t count)
 {
-    struct spex_timing_block block;
-    spex_none_block_init(config, &block, 0x1000, ops, count);
+    struct timing_block block;
+    none_block_init(config, &block, 0x1000, ops, count);
     return (double)block.mean / 65536;
 }
 
 /* Without a model: half way from what dispatch allows to when the last one retires. */
 static void test_cost_of_blocks(void **state)
 {
-    const struct spex_uarch_config config = config_new("none,width=4");
+    const struct uarch_config config = config_new("none,width=4");
     struct spex_op chain[8], apart[8];
     for (unsigned i = 0; i < 8; i++) {
         chain[i] = op_make(SPEX_EXEC_ALU, 1, 1, -1);

@@ -7,22 +7,22 @@
 #include "uarch/timing.h"
 
 struct modelled {
-    struct spex_timing *timing;
-    struct spex_timing_core *core;
+    struct timing *timing;
+    struct timing_core *core;
     unsigned lines; /* of level 2, by which streams are as long as they are */
 };
 
 static struct modelled machine_of(const char *cpu, const char *settings)
 {
     struct modelled m;
-    struct spex_uarch_config config;
+    struct uarch_config config;
     struct spex_error error = {0};
-    assert_int_equal(spex_uarch_config_preset(cpu, &config, &error), SPEX_OK);
-    if (spex_uarch_config_set(&config, settings, &error))
+    assert_int_equal(uarch_config_preset(cpu, &config, &error), SPEX_OK);
+    if (uarch_config_set(&config, settings, &error))
         fail_msg("%s", error.text);
     m.lines = (unsigned)(config.l2_size / 64);
-    assert_int_equal(spex_timing_new(&config, &m.timing), SPEX_OK);
-    assert_int_equal(spex_timing_core_new(m.timing, 0, &m.core), SPEX_OK);
+    assert_int_equal(timing_new(&config, &m.timing), SPEX_OK);
+    assert_int_equal(timing_core_new(m.timing, 0, &m.core), SPEX_OK);
     return m;
 }
 
@@ -31,21 +31,21 @@ static double cycles_of(struct modelled *m, const struct spex_op *ops, size_t co
                         unsigned rounds, uint64_t (*next)(unsigned, unsigned, unsigned),
                         unsigned what)
 {
-    struct spex_timing_block block;
-    uint64_t before = spex_timing_clock(m->core);
-    spex_timing_block_init(m->timing, &block, 0x400000, ops, count);
+    struct timing_block block;
+    uint64_t before = timing_clock(m->core);
+    timing_block_init(m->timing, &block, 0x400000, ops, count);
     for (unsigned n = 0; n < rounds; n++) {
-        spex_timing_access access[16];
-        struct spex_timing_run run = {.executed = (uint32_t)count, .next = 0x400000};
+        timing_access access[16];
+        struct timing_run run = {.executed = (uint32_t)count, .next = 0x400000};
         for (unsigned k = 0, i = 0; k < count; k++)
             for (unsigned b = 0; b < ops[k].access_bytes; b += ops[k].access_size)
                 access[run.access_count++] = SPEX_TIMING_ACCESS(next(what, i++, n), k);
         run.access = access;
-        run.mispredicted = spex_timing_predict(m->core, &block, run.next);
-        spex_timing_run(m->core, &block, &run);
+        run.mispredicted = timing_predict(m->core, &block, run.next);
+        timing_run(m->core, &block, &run);
     }
-    spex_timing_block_fini(&block);
-    return (double)(spex_timing_clock(m->core) - before) / rounds;
+    timing_block_fini(&block);
+    return (double)(timing_clock(m->core) - before) / rounds;
 }
 
 static uint64_t in_order(unsigned lines, unsigned access, unsigned round)
@@ -105,7 +105,7 @@ static void test_streams(void **state)
                 fail_msg("%s: %.2f bytes a cycle from the %s, %.2f from what is nearer",
                          rows[i].cpu, bytes, names[level], last);
             last = bytes;
-            spex_timing_free(m.timing);
+            timing_free(m.timing);
         }
     }
 }
@@ -127,7 +127,7 @@ static double pair(const char *cpu, unsigned stored, unsigned loaded, unsigned o
     ops[1].access_bytes = (uint8_t)loaded;
     cycles_of(&m, ops, 2, 1000, beside, offset);
     double cycles = cycles_of(&m, ops, 2, 1000, beside, offset);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     return cycles;
 }
 

@@ -22,7 +22,7 @@ struct program {
     unsigned blocks;
     struct spex_op ops[BLOCKS][LONGEST];
     struct place place[BLOCKS][LONGEST];
-    struct spex_timing_block block[BLOCKS];
+    struct timing_block block[BLOCKS];
     unsigned period[BLOCKS]; /* of a conditional branch; 0: a coin */
     unsigned turn[BLOCKS];
 };
@@ -104,7 +104,7 @@ static uint64_t next_address(struct place *p, unsigned core, unsigned size)
     }
 }
 
-static void make_program(struct program *p, struct spex_timing *timing)
+static void make_program(struct program *p, struct timing *timing)
 {
     static const uint32_t ends[] = {SPEX_OPF_COND,
                                     SPEX_OPF_COND,
@@ -127,14 +127,13 @@ static void make_program(struct program *p, struct spex_timing *timing)
             p->ops[b][count - 1] = branch_make(ends[any(9)]);
         p->period[b] = any(3) ? any(12) : 0;
         p->turn[b] = 0;
-        assert_int_equal(spex_timing_block_init(timing, &p->block[b], pc, p->ops[b], count),
-                         SPEX_OK);
+        assert_int_equal(timing_block_init(timing, &p->block[b], pc, p->ops[b], count), SPEX_OK);
         pc += 4 * count + 4 * any(200);
     }
 }
 
 static size_t make_accesses(struct program *p, unsigned b, unsigned executed, unsigned core,
-                            spex_timing_access *access)
+                            timing_access *access)
 {
     size_t n = 0;
     for (unsigned i = 0; i < executed; i++) {
@@ -155,8 +154,7 @@ static size_t make_accesses(struct program *p, unsigned b, unsigned executed, un
     return n;
 }
 
-static void compare(const struct spex_timing_run *a, const struct spex_timing_run *b,
-                    uint64_t number)
+static void compare(const struct timing_run *a, const struct timing_run *b, uint64_t number)
 {
     for (unsigned i = 0; a->insns && i < a->executed; i++)
         if (memcmp(&a->insns[i], &b->insns[i], sizeof a->insns[i]))
@@ -175,22 +173,22 @@ static void compare(const struct spex_timing_run *a, const struct spex_timing_ru
     assert_int_equal(a->mispredicted, b->mispredicted);
 }
 
-/* The same as spex_timing_run(), from words. */
-static void run_words(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const struct spex_timing_run *run)
+/* The same as timing_run(), from words. */
+static void run_words(struct timing_core *core, struct timing_block *block,
+                      const struct timing_run *run)
 {
-    static struct spex_timing_block after;
+    static struct timing_block after;
     uint64_t words[ACCESSES + 1];
     size_t n = run->access_count;
     memcpy(words, run->access, n * sizeof *words);
     after.pc = run->next;
     words[n] = SPEX_TIMING_BLOCK | (uintptr_t)&after | (run->mispredicted ? SPEX_TIMING_WRONG : 0);
-    struct spex_timing_words w = {.block = block,
-                                  .at = words,
-                                  .stop = words + n + 1,
-                                  .limit = UINT64_MAX,
-                                  .instructions = block->count};
-    spex_timing_follow(core, &w);
+    struct timing_words w = {.block = block,
+                             .at = words,
+                             .stop = words + n + 1,
+                             .limit = UINT64_MAX,
+                             .instructions = block->count};
+    timing_follow(core, &w);
     assert_ptr_equal(w.at, words + n + 1);
     assert_ptr_equal(w.block, &after);
     assert_int_equal(w.instructions, 0);
@@ -203,28 +201,28 @@ static void run_words(struct spex_timing_core *core, struct spex_timing_block *b
 
 static void run_same(const char *settings, uint64_t random, unsigned cores, uint64_t instructions)
 {
-    struct spex_uarch_config config;
+    struct uarch_config config;
     struct spex_error error = {0};
-    struct spex_timing *timing;
-    struct spex_timing_core *core[CORES];
+    struct timing *timing;
+    struct timing_core *core[CORES];
     static struct program p;
     seed = random;
-    spex_uarch_config_preset("neoverse-v1", &config, &error);
-    if (spex_uarch_config_set(&config, settings, &error))
+    uarch_config_preset("neoverse-v1", &config, &error);
+    if (uarch_config_set(&config, settings, &error))
         fail_msg("%s", error.text);
-    assert_int_equal(spex_timing_new(&config, &timing), SPEX_OK);
+    assert_int_equal(timing_new(&config, &timing), SPEX_OK);
     struct slow *slow = slow_new(&config, cores);
     for (unsigned i = 0; i < cores; i++)
-        assert_int_equal(spex_timing_core_new(timing, i, &core[i]), SPEX_OK);
+        assert_int_equal(timing_core_new(timing, i, &core[i]), SPEX_OK);
     make_program(&p, timing);
     unsigned b = 0;
     uint64_t clock[CORES] = {0}, spent[CORES] = {0}, runs = 0, known = 0;
     for (uint64_t n = 0; n < instructions;) {
         unsigned k = any(cores), count = p.block[b].count, end = p.block[b].end;
-        spex_timing_access access[ACCESSES];
+        timing_access access[ACCESSES];
         struct account_insn insns[2][LONGEST];
-        spex_uarch_result results[2][ACCESSES];
-        struct spex_timing_run fast = {.executed = count, .access = access}, same;
+        uarch_result results[2][ACCESSES];
+        struct timing_run fast = {.executed = count, .access = access}, same;
         if (any(calm ? 20000 : 200) == 0) {
             fast.executed = 1 + any(count);
             fast.cut = true;
@@ -241,43 +239,43 @@ static void run_same(const char *settings, uint64_t random, unsigned cores, uint
             fast.results = results[0];
         }
         uint32_t went = core[k]->went_count;
-        fast.mispredicted = !fast.cut && spex_timing_predict(core[k], &p.block[b], fast.next);
+        fast.mispredicted = !fast.cut && timing_predict(core[k], &p.block[b], fast.next);
         if (!fast.cut && !fast.insns && any(20))
             run_words(core[k], &p.block[b], &fast);
         else
-            spex_timing_run(core[k], &p.block[b], &fast);
+            timing_run(core[k], &p.block[b], &fast);
         slow_run(slow, k, p.ops[b], p.block[b].pc, count, &same);
         compare(&fast, &same, n);
         runs++;
         known += core[k]->went_count > went;
-        assert_int_equal(spex_timing_clock(core[k]), same.insns[fast.executed - 1].retire);
+        assert_int_equal(timing_clock(core[k]), same.insns[fast.executed - 1].retire);
         for (unsigned i = 0; i < fast.executed; i++) { /* time adds up */
             spent[k] += same.insns[i].retire - clock[k];
             clock[k] = same.insns[i].retire;
         }
         if (any(1000) == 0) {
             unsigned cycles = any(3000);
-            spex_timing_spend(core[k], cycles);
+            timing_spend(core[k], cycles);
             slow_spend(slow, k, cycles);
             clock[k] += cycles;
             spent[k] += cycles;
         }
-        assert_int_equal(spent[k], spex_timing_clock(core[k]));
+        assert_int_equal(spent[k], timing_clock(core[k]));
         n += fast.executed;
         b = to;
     }
     if (calm && cores == 1)
         assert_true(known > runs / 3);
     for (unsigned i = 0; i < cores; i++) {
-        struct spex_uarch_counts a, s;
-        spex_timing_counts(core[i], &a);
+        struct uarch_counts a, s;
+        timing_counts(core[i], &a);
         slow_counts(slow, i, &s);
         assert_memory_equal(&a, &s, sizeof a);
     }
     for (unsigned i = 0; i < p.blocks; i++)
-        spex_timing_block_fini(&p.block[i]);
+        timing_block_fini(&p.block[i]);
     slow_free(slow);
-    spex_timing_free(timing);
+    timing_free(timing);
 }
 
 #define SMALL                                                                                      \

@@ -33,7 +33,7 @@ static void test_events(void **state)
                    atomic = op_make(SPEX_EXEC_ATOMIC, 0, 1, 2);
     struct row {
         const struct spex_op *op;
-        spex_uarch_result result;
+        uarch_result result;
         uint32_t events;
         int source; /* -1 none */
     } rows[] = {
@@ -67,7 +67,7 @@ static void test_events(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct spex_access access = {.flags = SPEX_ACC_VA};
-        spex_timing_access_outcome(m.core, rows[i].op, 0x1000, 8, rows[i].result, &access);
+        timing_access_outcome(m.core, rows[i].op, 0x1000, 8, rows[i].result, &access);
         if (access.events != rows[i].events)
             fail_msg("row %zu: events %#llx, want %#x", i, (unsigned long long)access.events,
                      rows[i].events);
@@ -76,7 +76,7 @@ static void test_events(void **state)
             assert_int_equal(access.data_source, rows[i].source);
         assert_int_equal(access.translation, rows[i].result >> 32);
     }
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 /* ---- latencies ---- */
@@ -85,11 +85,11 @@ struct run {
     struct machine m;
     struct spex_op ops[64];
     unsigned count;
-    struct spex_timing_block block;
-    spex_timing_access access[64];
+    struct timing_block block;
+    timing_access access[64];
     unsigned access_count;
     struct account_insn time[64];
-    spex_uarch_result result[64];
+    uarch_result result[64];
 };
 
 /* No prefetchers, no time for the first use of what is large. */
@@ -114,16 +114,16 @@ static void at(struct run *r, uint64_t va)
 /* Once, with nothing else in the core. */
 static void run_enter(struct run *r)
 {
-    struct spex_timing_run run = {.executed = r->count,
-                                  .next = 0x400000,
-                                  .access = r->access,
-                                  .access_count = r->access_count,
-                                  .insns = r->time,
-                                  .results = r->result};
-    spex_timing_block_init(r->m.timing, &r->block, 0x400000, r->ops, r->count);
-    spex_timing_spend(r->m.core, 100000);
+    struct timing_run run = {.executed = r->count,
+                             .next = 0x400000,
+                             .access = r->access,
+                             .access_count = r->access_count,
+                             .insns = r->time,
+                             .results = r->result};
+    timing_block_init(r->m.timing, &r->block, 0x400000, r->ops, r->count);
+    timing_spend(r->m.core, 100000);
     block_run(r->m.core, &r->block, &run);
-    spex_timing_block_fini(&r->block);
+    timing_block_fini(&r->block);
 }
 
 static void run_again(struct run *r)
@@ -134,7 +134,7 @@ static void run_again(struct run *r)
 
 static void run_free(struct run *r)
 {
-    spex_timing_free(r->m.timing);
+    timing_free(r->m.timing);
 }
 
 /* A load or store of the line, long ago. */
@@ -267,8 +267,8 @@ static void test_pair_waits_for_the_later_half(void **state)
     at(&r, 0x5040);
     run_op(&r, op_make(SPEX_EXEC_ALU, 3, 2, -1));
     run_enter(&r);
-    assert_int_equal(spex_uarch_result_level(r.result[0]), SPEX_UARCH_DRAM);
-    assert_int_equal(spex_uarch_result_level(r.result[1]), SPEX_UARCH_L1);
+    assert_int_equal(uarch_result_level(r.result[0]), SPEX_UARCH_DRAM);
+    assert_int_equal(uarch_result_level(r.result[1]), SPEX_UARCH_L1);
     expect(&r, 1, 201, 202);
     run_free(&r);
 }
@@ -318,9 +318,9 @@ static void test_events_are_those_of_a_pmu(void **state)
     struct run r = run_new("prefetch=none,l1d.size=4K,l1d.ways=2,l2.size=32K,l2.ways=4,"
                            "llc.size=64K,llc.ways=4");
     uint64_t l1 = 0, l2 = 0, llc = 0, llc_miss = 0, walk = 0, x = 12345;
-    struct spex_uarch_counts before, counts;
+    struct uarch_counts before, counts;
     warm(&r, 0x1000000, false); /* what the code itself needs */
-    spex_timing_counts(r.m.core, &before);
+    timing_counts(r.m.core, &before);
     run_op(&r, op_make(SPEX_EXEC_LOAD, 0, 1, -1));
     for (unsigned i = 0; i < 20000; i++) { /* each alone: nothing is on its way */
         uint64_t va = 0x100000 + (random64(&x) >> 33) % 0x40000 / 8 * 8;
@@ -328,14 +328,14 @@ static void test_events_are_those_of_a_pmu(void **state)
         r.access_count = 0;
         at(&r, va);
         run_enter(&r);
-        spex_timing_access_outcome(r.m.core, &r.ops[0], va, 8, r.result[0], &access);
+        timing_access_outcome(r.m.core, &r.ops[0], va, 8, r.result[0], &access);
         l1 += (access.events & L1_MISS) != 0;
         l2 += (access.events & L2_MISS) != 0;
         llc += (access.events & LLC) != 0;
         llc_miss += (access.events & LLC_MISS) != 0;
         walk += (access.events & WALK) != 0;
     }
-    spex_timing_counts(r.m.core, &counts);
+    timing_counts(r.m.core, &counts);
     assert_true(counts.l1_miss > counts.l2_miss && counts.llc_miss > 100 && counts.walk > 10);
     assert_int_equal(l1, counts.l1_miss - before.l1_miss);
     assert_int_equal(l2, counts.l2_miss - before.l2_miss);
@@ -356,14 +356,14 @@ static void test_recently_fetched(void **state)
     run_op(&r, op_make(SPEX_EXEC_LOAD, 2, 0, -1)); /* the same line's other word is on its way */
     at(&r, 0x5020);
     run_enter(&r);
-    spex_timing_access_outcome(r.m.core, &r.ops[0], 0x5000, 8, r.result[0], &access);
+    timing_access_outcome(r.m.core, &r.ops[0], 0x5000, 8, r.result[0], &access);
     assert_false(access.events & RECENT);
-    spex_timing_access_outcome(r.m.core, &r.ops[1], 0x5020, 8, r.result[1], &access);
+    timing_access_outcome(r.m.core, &r.ops[1], 0x5020, 8, r.result[1], &access);
     assert_int_equal(access.events, L1 | TLB | RECENT);
-    assert_in_range(spex_uarch_result_latency(r.result[1]), 190, 200);
+    assert_in_range(uarch_result_latency(r.result[1]), 190, 200);
     expect(&r, 1, 1, total_of(&r, 0));
     run_enter(&r); /* later it is simply a hit */
-    spex_timing_access_outcome(r.m.core, &r.ops[1], 0x5020, 8, r.result[1], &access);
+    timing_access_outcome(r.m.core, &r.ops[1], 0x5020, 8, r.result[1], &access);
     assert_int_equal(access.events, L1 | TLB);
     run_free(&r);
 }
@@ -412,7 +412,7 @@ static uint32_t total_at(struct run *r, uint64_t va, unsigned size, bool store, 
     at(r, va);
     run_enter(r);
     run_enter(r);
-    spex_timing_access_outcome(r->m.core, &r->ops[0], va, size, r->result[0], &access);
+    timing_access_outcome(r->m.core, &r->ops[0], va, size, r->result[0], &access);
     *events = access.events;
     return total_of(r, 0);
 }
@@ -458,7 +458,7 @@ static void test_optimal_alignment(void **state)
         struct spex_op op =
             rows[i].store ? op_make(SPEX_EXEC_STORE, -1, 0, 1) : op_make(SPEX_EXEC_LOAD, 0, 1, -1);
         struct spex_access access = {0};
-        spex_timing_access_outcome(r.m.core, &op, 0x10000 + rows[i].at, rows[i].size, 0, &access);
+        timing_access_outcome(r.m.core, &op, 0x10000 + rows[i].at, rows[i].size, 0, &access);
         if ((access.events >> 11 & 1) != rows[i].marked)
             fail_msg("%u bytes at %u: E[11] is not %d", rows[i].size, rows[i].at, rows[i].marked);
     }

@@ -3,20 +3,20 @@
 
 static uint64_t clock_of(const struct machine *m)
 {
-    return spex_timing_clock(m->core);
+    return timing_clock(m->core);
 }
 
 /* Runs a loop body of `count` operations so often; addresses from next(), one for each access. */
 static double cycles_of(struct machine *m, const struct spex_op *ops, size_t count, unsigned times,
                         uint64_t (*next)(unsigned))
 {
-    struct spex_timing_block block;
-    spex_timing_access access[64];
+    struct timing_block block;
+    timing_access access[64];
     unsigned made = 0;
-    spex_timing_block_init(m->timing, &block, 0x400000, ops, count);
+    timing_block_init(m->timing, &block, 0x400000, ops, count);
     uint64_t before = 0;
     for (unsigned i = 0; i < 2 * times; i++) { /* the second half counts */
-        struct spex_timing_run run = {.executed = (uint32_t)count, .next = 0x400000};
+        struct timing_run run = {.executed = (uint32_t)count, .next = 0x400000};
         if (i == times)
             before = clock_of(m);
         for (unsigned k = 0; k < count; k++)
@@ -25,7 +25,7 @@ static double cycles_of(struct machine *m, const struct spex_op *ops, size_t cou
         run.access = access;
         block_run(m->core, &block, &run);
     }
-    spex_timing_block_fini(&block);
+    timing_block_fini(&block);
     return (double)(clock_of(m) - before) / times;
 }
 
@@ -60,13 +60,13 @@ static void test_chains(void **state)
     for (unsigned i = 0; i < 8; i++)
         ops[i] = op_make(SPEX_EXEC_ALU, (int)i, 20, -1);
     near(cycles_of(&m, ops, 8, 1000, NULL), 8 / 3.0, 0.1);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     /* And dispatch bounds what the ports do not: 6 operations of two kinds, four a cycle. */
     m = machine_new(NULL);
     for (unsigned i = 0; i < 6; i++)
         ops[i] = op_make(i % 2 ? SPEX_EXEC_ALU : SPEX_EXEC_FP_ADD, (int)i, 20, -1);
     near(cycles_of(&m, ops, 6, 1000, NULL), 1.5, 0.05);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 static uint64_t random_far(unsigned n)
@@ -92,7 +92,7 @@ static double gather(unsigned chains)
     for (unsigned i = 0; i < 16; i++)
         ops[i] = op_make(SPEX_EXEC_LOAD, (int)(i % chains), (int)(i % chains), -1);
     double cycles = cycles_of(&m, ops, 16, 400, random_far) / 16;
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     return cycles;
 }
 
@@ -110,17 +110,17 @@ static void test_parallelism(void **state)
         ops[i] = op_make(SPEX_EXEC_LOAD, (int)i, 20, -1);
     struct machine m = machine_new(MEMORY ",l1d.misses=10");
     near(cycles_of(&m, ops, 16, 400, random_far) / 16, 238 / 10.0, 1);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     /* A window of 32 operations holds one such load in 32. */
     struct spex_op wide[32];
     for (unsigned i = 0; i < 32; i++)
         wide[i] = i ? op_make(SPEX_EXEC_ALU, 21, 20, -1) : op_make(SPEX_EXEC_LOAD, 1, 20, -1);
     m = machine_new(MEMORY ",rob=32");
     near(cycles_of(&m, wide, 32, 400, random_far), 240, 12);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     m = machine_new(MEMORY ",rob=128");
     near(cycles_of(&m, wide, 32, 400, random_far), 240 / 4.0, 6);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 /* Latency of a chase while `others` cores read what they can. */
@@ -128,18 +128,18 @@ static double loaded(unsigned others)
 {
     struct spex_op chase = op_make(SPEX_EXEC_LOAD, 1, 1, -1), bulk[16];
     struct machine m = machine_new("prefetch=none,dram.lines=16,dram.queue=40,page.size=2097152");
-    struct spex_timing_core *core[8];
-    struct spex_timing_block one, many;
+    struct timing_core *core[8];
+    struct timing_block one, many;
     uint64_t seed = 7, waited = 0, n = 0;
     for (unsigned i = 0; i < 16; i++)
         bulk[i] = op_make(SPEX_EXEC_LOAD, (int)i, 20, -1);
-    spex_timing_block_init(m.timing, &one, 0x400000, &chase, 1);
-    spex_timing_block_init(m.timing, &many, 0x500000, bulk, 16);
+    timing_block_init(m.timing, &one, 0x400000, &chase, 1);
+    timing_block_init(m.timing, &many, 0x500000, bulk, 16);
     for (unsigned i = 0; i < others; i++)
-        spex_timing_core_new(m.timing, i + 1, &core[i]);
+        timing_core_new(m.timing, i + 1, &core[i]);
     while (clock_of(&m) < 400000) {
-        spex_timing_access access[16];
-        struct spex_timing_run run = {.executed = 1, .next = 0x400000, .access_count = 1};
+        timing_access access[16];
+        struct timing_run run = {.executed = 1, .next = 0x400000, .access_count = 1};
         access[0] = SPEX_TIMING_ACCESS(random64(&seed) % (1 << 30) / 64 * 64, 0);
         run.access = access;
         uint64_t before = clock_of(&m);
@@ -149,18 +149,18 @@ static double loaded(unsigned others)
             n++;
         }
         for (unsigned i = 0; i < others; i++)
-            while (spex_timing_clock(core[i]) < clock_of(&m)) {
+            while (timing_clock(core[i]) < clock_of(&m)) {
                 for (unsigned k = 0; k < 16; k++)
                     access[k] =
                         SPEX_TIMING_ACCESS((1 << 30) + random64(&seed) % (1 << 30) / 64 * 64, k);
-                run = (struct spex_timing_run){
+                run = (struct timing_run){
                     .executed = 16, .next = 0x500000, .access = access, .access_count = 16};
                 block_run(core[i], &many, &run);
             }
     }
-    spex_timing_block_fini(&one);
-    spex_timing_block_fini(&many);
-    spex_timing_free(m.timing);
+    timing_block_fini(&one);
+    timing_block_fini(&many);
+    timing_free(m.timing);
     return (double)waited / (double)n;
 }
 
@@ -176,17 +176,16 @@ static uint64_t in_order(unsigned n)
     return 0x10000000 + n * 8ull;
 }
 
-static struct spex_uarch_counts pass(const char *settings, uint64_t (*next)(unsigned),
-                                     double *cycles)
+static struct uarch_counts pass(const char *settings, uint64_t (*next)(unsigned), double *cycles)
 {
     struct spex_op ops[8];
     struct machine m = machine_new(settings);
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
     for (unsigned i = 0; i < 8; i++)
         ops[i] = op_make(SPEX_EXEC_LOAD, (int)i, 20, -1);
     *cycles = cycles_of(&m, ops, 8, 65536, next);
-    spex_timing_counts(m.core, &counts);
-    spex_timing_free(m.timing);
+    timing_counts(m.core, &counts);
+    timing_free(m.timing);
     return counts;
 }
 
@@ -194,7 +193,7 @@ static struct spex_uarch_counts pass(const char *settings, uint64_t (*next)(unsi
 static void test_prefetch(void **state)
 {
     double with, without, cycles;
-    struct spex_uarch_counts c = pass(NULL, in_order, &with);
+    struct uarch_counts c = pass(NULL, in_order, &with);
     assert_true(c.l1_miss < 131072 / 20 && c.prefetch > 100000);
     c = pass("prefetch=none", in_order, &without);
     assert_int_equal(c.l1_miss, 131072); /* one a line */
@@ -209,22 +208,22 @@ static void test_prefetch(void **state)
 }
 
 /* One instruction with one access; its result. */
-static spex_uarch_result once(struct spex_timing_core *core, struct spex_timing *timing,
-                              struct spex_op op, uint64_t va)
+static uarch_result once(struct timing_core *core, struct timing *timing, struct spex_op op,
+                         uint64_t va)
 {
-    struct spex_timing_block block;
-    spex_timing_access access = SPEX_TIMING_ACCESS(va, 0);
-    spex_uarch_result result = 99;
+    struct timing_block block;
+    timing_access access = SPEX_TIMING_ACCESS(va, 0);
+    uarch_result result = 99;
     struct account_insn insn;
-    struct spex_timing_run run = {.executed = 1,
-                                  .next = 0x400000,
-                                  .access = &access,
-                                  .access_count = 1,
-                                  .insns = &insn,
-                                  .results = &result};
-    spex_timing_block_init(timing, &block, 0x400000, &op, 1);
+    struct timing_run run = {.executed = 1,
+                             .next = 0x400000,
+                             .access = &access,
+                             .access_count = 1,
+                             .insns = &insn,
+                             .results = &result};
+    timing_block_init(timing, &block, 0x400000, &op, 1);
     block_run(core, &block, &run);
-    spex_timing_block_fini(&block);
+    timing_block_fini(&block);
     return result;
 }
 
@@ -240,41 +239,41 @@ static struct spex_op prefetch_make(unsigned what)
 /* What instructions ask to be fetched: to the level they name, and nobody waits for it. */
 static void test_hints(void **state)
 {
-    static const enum spex_uarch_level from[] = {SPEX_UARCH_DRAM, SPEX_UARCH_L1, SPEX_UARCH_L2,
-                                                 SPEX_UARCH_LLC};
+    static const enum uarch_level from[] = {SPEX_UARCH_DRAM, SPEX_UARCH_L1, SPEX_UARCH_L2,
+                                            SPEX_UARCH_LLC};
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 1, 20, -1),
                    store = op_make(SPEX_EXEC_STORE, -1, 20, 1);
     for (unsigned what = 0; what < 8; what++) {
         struct machine m = machine_new(MEMORY);
         once(m.core, m.timing, load, 0x10000000); /* the page */
-        spex_timing_spend(m.core, 1);
+        timing_spend(m.core, 1);
         uint64_t before = clock_of(&m);
         assert_int_equal(once(m.core, m.timing, prefetch_make(what), 0x10001008), 0);
         assert_in_range(clock_of(&m) - before, 0, 10);
-        spex_timing_spend(m.core, 1000);
-        spex_uarch_result r = once(m.core, m.timing, load, 0x10001010);
-        assert_int_equal(spex_uarch_result_level(r), from[what & SPEX_PREFETCH_LEVEL]);
-        assert_int_equal(spex_uarch_result_translation(r), 0);
-        spex_timing_free(m.timing);
+        timing_spend(m.core, 1000);
+        uarch_result r = once(m.core, m.timing, load, 0x10001010);
+        assert_int_equal(uarch_result_level(r), from[what & SPEX_PREFETCH_LEVEL]);
+        assert_int_equal(uarch_result_translation(r), 0);
+        timing_free(m.timing);
     }
     /* A load that comes soon waits for the rest of the way. */
     struct machine m = machine_new(MEMORY);
     once(m.core, m.timing, load, 0x10000000);
-    spex_timing_spend(m.core, 1); /* dispatch would not wait for the load */
+    timing_spend(m.core, 1); /* dispatch would not wait for the load */
     once(m.core, m.timing, prefetch_make(1), 0x10001000);
-    spex_timing_spend(m.core, 100);
-    uint64_t late = spex_uarch_result_latency(once(m.core, m.timing, load, 0x10001000));
+    timing_spend(m.core, 100);
+    uint64_t late = uarch_result_latency(once(m.core, m.timing, load, 0x10001000));
     assert_in_range(late, 100, 238 - 90);
     /* For a store: the line is this core's then, and the other's no more. */
-    struct spex_timing_core *other;
-    spex_timing_core_new(m.timing, 1, &other);
+    struct timing_core *other;
+    timing_core_new(m.timing, 1, &other);
     once(other, m.timing, load, 0x10002000);
     once(m.core, m.timing, prefetch_make(1 | SPEX_PREFETCH_WRITE), 0x10002000);
-    spex_timing_spend(m.core, 1000);
+    timing_spend(m.core, 1000);
     assert_int_equal(once(m.core, m.timing, store, 0x10002000) & SPEX_UARCH_UPGRADE, 0);
-    spex_timing_spend(other, 2000);
+    timing_spend(other, 2000);
     assert_true(once(other, m.timing, load, 0x10002000) & SPEX_UARCH_MODIFIED);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     /* Asked for ahead, a chain of misses is as fast as the miss registers allow. */
     struct spex_op ops[32];
     m = machine_new(MEMORY);
@@ -283,7 +282,7 @@ static void test_hints(void **state)
         ops[16 + i] = op_make(SPEX_EXEC_LOAD, 1, 1, -1);
     }
     near(cycles_of(&m, ops, 32, 400, random_pairs) / 16, 238 / 20.0, 0.5);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 static uint64_t stack(unsigned n)
@@ -297,32 +296,32 @@ static void test_forwarding(void **state)
     struct spex_op ops[3] = {op_make(SPEX_EXEC_STORE, -1, 20, 1),
                              op_make(SPEX_EXEC_LOAD, 1, 20, -1), op_make(SPEX_EXEC_ALU, 1, 1, -1)};
     struct machine m = machine_new(NULL);
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
     near(cycles_of(&m, ops, 3, 1000, stack), 5 + 1 + 1, 0.1);
-    spex_timing_counts(m.core, &counts);
+    timing_counts(m.core, &counts);
     assert_true(counts.forwarded > 1990);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 static void test_stores(void **state)
 {
     /* Stores that miss do not hold anybody up until the miss registers are used up. */
     struct spex_op ops[8];
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
     for (unsigned i = 0; i < 8; i++)
         ops[i] = op_make(SPEX_EXEC_STORE, -1, 20, 1);
     struct machine m = machine_new("streaming=0,prefetch=none,dram.queue=0");
     double fetched = cycles_of(&m, ops, 8, 8192, in_order);
     near(fetched, 238 / 20.0, 4);
-    spex_timing_counts(m.core, &counts);
+    timing_counts(m.core, &counts);
     assert_int_equal(counts.streamed, 0);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     /* Whole lines one after the other are written without being fetched. */
     m = machine_new("prefetch=none");
     assert_true(cycles_of(&m, ops, 8, 8192, in_order) < 0.5 * fetched);
-    spex_timing_counts(m.core, &counts);
+    timing_counts(m.core, &counts);
     assert_true(counts.streamed > 16300);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
 }
 
 /* ---- the front end ---- */
@@ -330,17 +329,17 @@ static void test_stores(void **state)
 static unsigned wrong_of(struct machine *m, unsigned period, unsigned times)
 {
     struct spex_op branch = branch_make(SPEX_OPF_COND);
-    struct spex_timing_block block;
+    struct timing_block block;
     unsigned wrong = 0;
     uint64_t seed = 1;
-    spex_timing_block_init(m->timing, &block, 0x400000, &branch, 1);
+    timing_block_init(m->timing, &block, 0x400000, &branch, 1);
     for (unsigned i = 0; i < times; i++) {
         bool taken = period ? i % period == 0 : random64(&seed) & 1;
-        struct spex_timing_run run = {.executed = 1, .next = taken ? 0x500000 : 0x400004};
+        struct timing_run run = {.executed = 1, .next = taken ? 0x500000 : 0x400004};
         block_run(m->core, &block, &run);
         wrong += run.mispredicted && i >= times / 2;
     }
-    spex_timing_block_fini(&block);
+    timing_block_fini(&block);
     return wrong;
 }
 
@@ -354,25 +353,25 @@ static void test_directions(void **state)
     assert_true(wrong_of(&m, 40, 40000) < 10);
     unsigned coin = wrong_of(&m, 0, 10000);
     assert_true(coin > 2200 && coin < 2800);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     m = machine_new("tage.tables=0");
     assert_true(wrong_of(&m, 2, 1000) > 200);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     /* A misprediction costs what the preset says, from the branch on. */
     struct spex_op ops[2] = {op_make(SPEX_EXEC_ALU, 1, 1, -1), branch_make(SPEX_OPF_INDIRECT)};
-    struct spex_timing_block block;
+    struct timing_block block;
     m = machine_new("mispredict=30");
-    spex_timing_block_init(m.timing, &block, 0x400000, ops, 2);
+    timing_block_init(m.timing, &block, 0x400000, ops, 2);
     for (unsigned i = 0; i < 100; i++) {
-        struct spex_timing_run run = {.executed = 2, .next = 0x500000 + 64 * i};
+        struct timing_run run = {.executed = 2, .next = 0x500000 + 64 * i};
         uint64_t before = clock_of(&m);
         block_run(m.core, &block, &run);
         assert_true(run.mispredicted);
         if (i > 2) /* branch to dispatch 30, dispatch to issue 1, latency 1 */
             assert_int_equal(clock_of(&m) - before, 32);
     }
-    spex_timing_block_fini(&block);
-    spex_timing_free(m.timing);
+    timing_block_fini(&block);
+    timing_free(m.timing);
 }
 
 static void test_targets_and_returns(void **state)
@@ -380,70 +379,70 @@ static void test_targets_and_returns(void **state)
     struct machine m = machine_new("ras.depth=16");
     struct spex_op jump = branch_make(SPEX_OPF_INDIRECT), call = branch_make(SPEX_OPF_LINK),
                    ret = branch_make(SPEX_OPF_INDIRECT | SPEX_OPF_RETURN);
-    struct spex_timing_block block, calls[32], returns;
+    struct timing_block block, calls[32], returns;
     unsigned wrong = 0;
-    spex_timing_block_init(m.timing, &block, 0x400000, &jump, 1);
+    timing_block_init(m.timing, &block, 0x400000, &jump, 1);
     for (unsigned i = 0; i < 4000; i++) { /* six targets in turn: the path tells which */
-        struct spex_timing_run run = {.executed = 1, .next = 0x500000 + i % 6 * 0x1040};
+        struct timing_run run = {.executed = 1, .next = 0x500000 + i % 6 * 0x1040};
         block_run(m.core, &block, &run);
         wrong += run.mispredicted && i > 2000;
     }
     assert_int_equal(wrong, 0);
-    spex_timing_block_init(m.timing, &returns, 0x700000, &ret, 1);
+    timing_block_init(m.timing, &returns, 0x700000, &ret, 1);
     for (unsigned depth = 1; depth <= 20; depth++) {
         for (unsigned i = 0; i < depth; i++) {
-            struct spex_timing_run run = {.executed = 1, .next = 0x700000};
-            spex_timing_block_init(m.timing, &calls[i], 0x600000 + 64 * i, &call, 1);
+            struct timing_run run = {.executed = 1, .next = 0x700000};
+            timing_block_init(m.timing, &calls[i], 0x600000 + 64 * i, &call, 1);
             block_run(m.core, &calls[i], &run);
             assert_false(run.mispredicted);
         }
         wrong = 0;
         for (unsigned i = depth; i-- > 0;) {
-            struct spex_timing_run run = {.executed = 1, .next = 0x600004 + 64 * i};
+            struct timing_run run = {.executed = 1, .next = 0x600004 + 64 * i};
             block_run(m.core, &returns, &run);
             wrong += run.mispredicted;
-            spex_timing_block_fini(&calls[i]);
+            timing_block_fini(&calls[i]);
         }
         assert_int_equal(wrong, depth > 16 ? depth - 16 : 0);
     }
-    spex_timing_block_fini(&block);
-    spex_timing_block_fini(&returns);
-    spex_timing_free(m.timing);
+    timing_block_fini(&block);
+    timing_block_fini(&returns);
+    timing_free(m.timing);
 }
 
 /* A loop over more code than level 1 holds pays for it; half as much does not. */
-static double loop_over(unsigned bytes, struct spex_uarch_counts *counts)
+static double loop_over(unsigned bytes, struct uarch_counts *counts)
 {
     enum { LENGTH = 16 };
     struct spex_op ops[LENGTH];
     struct machine m = machine_new("prefetch=none");
     unsigned blocks = bytes / (4 * LENGTH), times = 12;
-    struct spex_timing_block *block = calloc(blocks, sizeof *block);
+    struct timing_block *block = calloc(blocks, sizeof *block);
     for (unsigned i = 0; i < LENGTH; i++)
         ops[i] = op_make(i % 2 ? SPEX_EXEC_ALU : SPEX_EXEC_FP_ADD, (int)i, 20, -1);
     for (unsigned b = 0; b < blocks; b++)
-        spex_timing_block_init(m.timing, &block[b], 0x400000 + 4ull * LENGTH * b, ops, LENGTH);
+        timing_block_init(m.timing, &block[b], 0x400000 + 4ull * LENGTH * b, ops, LENGTH);
     uint64_t before = 0;
     for (unsigned t = 0; t < times; t++) {
         if (t == times / 2)
             before = clock_of(&m);
         for (unsigned b = 0; b < blocks; b++) {
-            struct spex_timing_run run = {.executed = LENGTH, .next = block[(b + 1) % blocks].pc};
+            struct timing_run run = {.executed = LENGTH, .next = block[(b + 1) % blocks].pc};
             block_run(m.core, &block[b], &run);
         }
     }
     double cycles = (double)(clock_of(&m) - before) / (times / 2) / blocks;
-    spex_timing_counts(m.core, counts);
+    timing_counts(m.core, counts);
     for (unsigned b = 0; b < blocks; b++)
-        spex_timing_block_fini(&block[b]);
+        timing_block_fini(&block[b]);
     free(block);
-    spex_timing_free(m.timing);
+    timing_free(m.timing);
     return cycles;
 }
 
 static void test_instruction_side(void **state)
 {
-    struct spex_uarch_counts counts;
+    struct uarch_counts counts;
     near(loop_over(32 << 10, &counts), 4, 0.1);
     assert_int_equal(counts.code_miss, 512);
     assert_true(loop_over(256 << 10, &counts) > 7);
@@ -458,23 +457,23 @@ static void test_wide_stores(void **state)
     struct machine m = machine_new("prefetch=none");
     struct spex_op ops[2] = {op_make(SPEX_EXEC_STORE, -1, 20, 1),
                              op_make(SPEX_EXEC_LOAD, 2, 20, -1)};
-    struct spex_timing_block block;
+    struct timing_block block;
     enum { ELEMENTS = 300 };
-    spex_timing_access access[ELEMENTS + 1];
+    timing_access access[ELEMENTS + 1];
     uint64_t seed = 3;
-    spex_timing_block_init(m.timing, &block, 0x400000, ops, 2);
+    timing_block_init(m.timing, &block, 0x400000, ops, 2);
     for (unsigned i = 0; i < 2000; i++) {
         uint64_t elements = 1 + random64(&seed) % ELEMENTS;
         for (uint64_t k = 0; k < elements; k++)
             access[k] = SPEX_TIMING_ACCESS(0x10001 + random64(&seed) % 16, 0);
         access[elements] = SPEX_TIMING_ACCESS(0x90000 + random64(&seed) % 16, 1);
-        struct spex_timing_run run = {
+        struct timing_run run = {
             .executed = 2, .next = 0x400000, .access = access, .access_count = elements + 1};
         block_run(m.core, &block, &run);
     }
     assert_true(clock_of(&m) >= 1000); /* four operations a cycle */
-    spex_timing_block_fini(&block);
-    spex_timing_free(m.timing);
+    timing_block_fini(&block);
+    timing_free(m.timing);
 }
 
 /* ---- NUMA ---- */
@@ -482,15 +481,15 @@ static void test_wide_stores(void **state)
 static void test_first_touch(void **state)
 {
     struct machine m = machine_new("sockets=2,cluster=1,prefetch=none");
-    struct spex_timing_core *other;
+    struct timing_core *other;
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 1, 20, -1);
-    struct spex_timing_block block;
-    spex_uarch_result result;
+    struct timing_block block;
+    uarch_result result;
     struct account_insn insn;
-    spex_timing_core_new(m.timing, 1, &other);
-    spex_timing_block_init(m.timing, &block, 0x400000, &load, 1);
+    timing_core_new(m.timing, 1, &other);
+    timing_block_init(m.timing, &block, 0x400000, &load, 1);
     const struct {
-        struct spex_timing_core *core;
+        struct timing_core *core;
         uint64_t va;
         bool remote;
     } rows[] = {{m.core, 0x10000, false},
@@ -499,19 +498,19 @@ static void test_first_touch(void **state)
                 {m.core, 0x20040, true},
                 {m.core, 0x10080, false}};
     for (unsigned i = 0; i < 5; i++) {
-        spex_timing_access access = SPEX_TIMING_ACCESS(rows[i].va, 0);
-        struct spex_timing_run run = {.executed = 1,
-                                      .next = 0x400004,
-                                      .access = &access,
-                                      .access_count = 1,
-                                      .insns = &insn,
-                                      .results = &result};
+        timing_access access = SPEX_TIMING_ACCESS(rows[i].va, 0);
+        struct timing_run run = {.executed = 1,
+                                 .next = 0x400004,
+                                 .access = &access,
+                                 .access_count = 1,
+                                 .insns = &insn,
+                                 .results = &result};
         block_run(rows[i].core, &block, &run);
         assert_int_equal(!!(result & SPEX_UARCH_SOCKET), rows[i].remote);
-        assert_int_equal(spex_uarch_result_latency(result), 238 + (rows[i].remote ? 220 : 0));
+        assert_int_equal(uarch_result_latency(result), 238 + (rows[i].remote ? 220 : 0));
     }
-    spex_timing_block_fini(&block);
-    spex_timing_free(m.timing);
+    timing_block_fini(&block);
+    timing_free(m.timing);
 }
 
 TEST_MAIN(TEST(test_chains), TEST(test_parallelism), TEST(test_load), TEST(test_prefetch),
