@@ -37,7 +37,7 @@ def test_words(elf):
                         "cannot run /no/qemu (Debian packages: qemu-system-arm"),
                        (["--kernel", elf, "--qemu", "/bin/true"], "does not say that it is a QEMU"),
                        (["--kernel", elf, "--memory", "x"], "cannot make the machine"),
-                       (["--kernel", elf, "--log", "/no/log"], "cannot write /no/log")]:
+                       (["--kernel", elf, "--log", "/no/log"], "/no/log: No such file")]:
         code, out, err = spex("vm", *words)
         check(f"{' '.join(words).replace(elf, 'IMAGE')}: one sentence", code == 1 and why in err,
               err)
