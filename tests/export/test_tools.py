@@ -21,7 +21,7 @@ check("a branch that is not taken has the next instruction as its target, as on 
 
 # ---- call stacks ----
 code, out, err = spex("record", "-q", "-g", "-c", "256", "-o", f"{DIR}/stacks.data", HOT,
-                     , cwd=DIR)
+                      cwd=DIR)
 check("recorded with stacks", code == 0, err)
 for to in ("collapsed", "speedscope", "firefox", "pprof"):
     code, err = export(to, "stacks.data", out=f"stacks.{to}", symbols=False)
