@@ -1,6 +1,7 @@
 """Programs that do what is near to their recorder: filters of system calls, tracing, closing,
 replacing and spoiling all descriptors, many processes at once. Their profile is as without it."""
 import json
+import shutil
 from guest import *
 
 need_engine("programs that do odd things")
@@ -24,4 +25,13 @@ for how in ("seccomp", "ptrace", "close", "close-range", "replace", "spoil", "un
 code, err, now = play("bomb")
 check("32 processes: all are there", code == 0 and len(now) == 32 and "missing" not in err and
       now[-1] > 0.8 * good[-1], (code, err, now, good))
+# A file whose set-user-ID bit is on, of another user where we may make one: QEMU runs it as ours.
+shutil.copy(program, program + "-suid")
+if os.geteuid() == 0:
+    os.chown(program + "-suid", 65534, 65534)
+os.chmod(program + "-suid", 0o6755)
+program += "-suid"
+code, err, now = play("nothing")
+check("set-user-ID: the same", code == 0 and len(now) == 3 and "missing" not in err and
+      all(abs(a - b) < 0.1 * b + 20 for a, b in zip(now[1:], good[1:])), (code, err, now, good))
 done()
