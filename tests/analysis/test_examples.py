@@ -1,6 +1,7 @@
 """Programs recorded with spex record: what the commands say against what is known to be true."""
 import re
 from common import *
+from screens import SMALL
 
 EXAMPLES = f"{BUILD}/examples"
 if not os.path.exists(f"{EXAMPLES}/share") or not shutil.which("qemu-aarch64"):
@@ -122,7 +123,8 @@ check("estimated operations: the truth is in the interval", inside >= 0.9 * tota
 # programs may be tuned ----
 def words(text):
     return sorted(set(re.findall(r"[A-Za-z_][A-Za-z_0-9.+-]*[A-Za-z_0-9]",
-                                 re.sub(r"LLVM \d+|\S*objdump", "", text))))
+                                 re.sub(r"LLVM \d+|\S*objdump", "",
+                                        re.sub(SMALL, "", text, flags=re.M)))))
 
 
 record("list_walk", "-c", "4096")

@@ -1,4 +1,4 @@
-"""Eight kinds of threads beside programs that keep the host busy: the same words and the same bytes
+"""Seven kinds of threads beside programs that keep the host busy: the same words and the same bytes
 each time. SPEX_LONG: 200 times each beside eight of them (make check-turns)."""
 import subprocess
 from guest import *
@@ -6,7 +6,7 @@ from guest import *
 need_engine("threads in turns beside load")
 LONG = bool(os.environ.get("SPEX_LONG"))
 TIMES, LOAD = (200, 8) if LONG else (3, 3)
-KINDS = ["mutex", "spin", "barrier", "condition", "pipe", "semaphore", "rwlock", "time"]
+KINDS = ["mutex", "spin", "barrier", "condition", "semaphore", "rwlock", "time"]
 program = build("kinds", "-pthread", "-static")
 
 
