@@ -369,9 +369,11 @@ static void run_rounds(struct rounds *r)
 {
     struct spex_analysis *a = r->analysis;
     const struct jobs reading = {r, r->lanes.count, read_lane};
+    /* Call stacks are read through the file's one cursor into the file's one table. */
+    const bool joins = r->strands[0].stacks || r->strands[0].allocs;
     for (bool ended = false; !ended && !analysis_ends(a);) {
         analysis_first(a)->parallel = r->lanes.count > 1;
-        jobs_run(&reading, r->lanes.count);
+        jobs_run(&reading, joins ? 1 : r->lanes.count);
         const size_t total = take(r);
         cut(r, total);
         r->put = 0;

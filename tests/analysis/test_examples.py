@@ -1,7 +1,7 @@
 """Programs recorded with spex record: what the commands say against what is known to be true."""
 import re
 from common import *
-from screens import SMALL
+from screens import large
 
 EXAMPLES = f"{BUILD}/examples"
 if not os.path.exists(f"{EXAMPLES}/share") or not shutil.which("qemu-aarch64"):
@@ -123,8 +123,7 @@ check("estimated operations: the truth is in the interval", inside >= 0.9 * tota
 # programs may be tuned ----
 def words(text):
     return sorted(set(re.findall(r"[A-Za-z_][A-Za-z_0-9.+-]*[A-Za-z_0-9]",
-                                 re.sub(r"LLVM \d+|\S*objdump", "",
-                                        re.sub(SMALL, "", text, flags=re.M)))))
+                                 re.sub(r"LLVM \d+|\S*objdump", "", large(text)))))
 
 
 record("list_walk", "-c", "4096")

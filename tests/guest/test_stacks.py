@@ -128,6 +128,11 @@ want = [(t, w, [n for _, n in s[1:] if n.startswith("step_")]) for (t, w), l in 
         for s in l]
 equal("script -F callers: those that perf shows", sorted(ours), sorted(want))
 check("there are many", len(rows) > 500, len(rows))
+several = record("-g", "-c", 1024, "--", program, 8, 1, library, name="several")[3]
+answers = {spex("script", "-i", several, "--format", "csv", "-F", "tid,time,pc,callers",
+                "--threads", n)[:2] for n in (1, 2, *[8] * 20)}
+check("script: threads that read queues side by side give the same stacks",
+      len(answers) == 1 and answers.pop()[0] == 0, [a[0] for a in answers])
 
 
 def calls(path, *args):
