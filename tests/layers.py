@@ -74,6 +74,48 @@ for module in MAY_USE:
     check(f"{module} is built with {' '.join(sorted(want))} in sight alone",
           built[module] and not wrong, "\n".join(wrong))
 
+# What stands on analysis and perfdata is written with their public headers, so that others can do
+# what it does. The files that still see private ones; none may be added.
+PRIVATE = {
+    "cli/advice.h": "analysis/findings.h",
+    "cli/check_collect.c": "analysis/internal.h",
+    "cli/cmd_annotate.c": "analysis/code.h analysis/internal.h",
+    "cli/cmd_archive.c": "analysis/module.h",
+    "cli/columns.c": "analysis/allocs.h",
+    "cli/filter_options.def": "analysis/filters.def",
+    "cli/fleet_report.c": "analysis/filters.def",
+    "cli/listing.c": "analysis/waits.h",
+    "cli/mem_type.c": "analysis/internal.h analysis/types.h",
+    "cli/parts.c": "perfdata/auxtrace.h",
+    "cli/profile.c": "analysis/filters.def analysis/module.h",
+    "cli/profile.h": "analysis/code.h analysis/filters.def analysis/internal.h",
+    "cli/window.c": "analysis/internal.h",
+    "export/flows.c": "analysis/module.h",
+    "export/stack_ids.c": "analysis/module.h",
+    "export/tables.c": "analysis/internal.h analysis/module.h",
+    "export/to_firefox.c": "analysis/internal.h",
+    "export/to_llvm.c": "analysis/module.h",
+    "export/to_pprof.c": "analysis/module.h",
+    "export/values.c": "analysis/module.h",
+    "query/spe.c": "analysis/internal.h",
+    "query/spe_tables.c": "analysis/internal.h",
+    "report/code.c": "analysis/code.h",
+    "report/cube.h": "analysis/internal.h",
+    "report/nodes.c": "analysis/internal.h",
+    "report/report.c": "analysis/code.h analysis/findings.h",
+    "report/words.h": "analysis/findings.h",
+}
+found = collections.defaultdict(list)
+for module in ("cli", "export", "query", "report"):
+    for path, text in sources(f"src/{module}"):
+        for m in re.finditer(r'^\s*#\s*include\s+"((?:analysis|perfdata)/[^"]+)"', text, re.M):
+            found[path[len("src/"):]].append(m.group(1))
+found = {path: " ".join(sorted(set(headers))) for path, headers in found.items()}
+check("what stands on the libraries sees their public headers alone, but for those named here",
+      found == PRIVATE, "\n".join(f"{path}: sees {found.get(path)}, may see {PRIVATE.get(path)}"
+                                  for path in sorted({*found, *PRIVATE})
+                                  if found.get(path) != PRIVATE.get(path)))
+
 try_it = subprocess.run(["cc", "-fsyntax-only", "-I", f"{ROOMS}/uarch", "-I", f"{ROOMS}/arch", "-I",
                          f"{ROOMS}/base", "-x", "c", "-"],
                         input='#include "spu/config.h"\n', capture_output=True, text=True)

@@ -161,7 +161,7 @@ uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *c
     for (size_t i = hash & of->mask; of->index[i]; i = (i + 1) & of->mask)
         if (same_block(&t->blocks[of->index[i]], &block))
             return of->index[i];
-    const struct stacks_call *at = stacks_call(calls, skip_wrappers(calls, call));
+    const struct spex_call *at = stacks_call(calls, skip_wrappers(calls, call));
     const struct allocs_site site = {
         .module = at->module, .symbol = at->symbol, .address = at->address, .least = UINT64_MAX};
     block.site = site_number(t, &site);

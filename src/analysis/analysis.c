@@ -505,34 +505,39 @@ static const struct stacks *any_stacks(const struct spex_analysis *a)
     return s;
 }
 
-enum stacks_kind analysis_stacks(const struct spex_analysis *a)
+enum spex_stacks spex_analysis_stacks(const struct spex_analysis *a)
 {
+    assert(a);
     return stacks_kind(any_stacks(a));
 }
 
-const char *analysis_stacks_event(const struct spex_analysis *a)
+const char *spex_analysis_stacks_event(const struct spex_analysis *a)
 {
+    assert(a);
     return stacks_event(any_stacks(a));
 }
 
-uint32_t analysis_stack(struct spex_analysis *whole, const struct spex_sample *s)
+uint32_t spex_sample_stack(struct spex_analysis *whole, const struct spex_sample *s)
 {
+    assert(whole && s);
     const struct spex_analysis *a = analysis_reading(whole);
     const struct queue *q = &a->queues[s->queue];
     if (!a->stack_numbers)
         return 0;
-    if (stacks_kind(a->stacks) == STACKS_COMPANION)
+    if (stacks_kind(a->stacks) == SPEX_STACKS_COMPANION)
         return stacks_guess(a->stacks, s);
     return q->stacks[s->record - q->records];
 }
 
-const struct stacks_call *analysis_call(const struct spex_analysis *a, uint32_t n)
+const struct spex_call *spex_analysis_call(const struct spex_analysis *a, uint32_t n)
 {
+    assert(a);
     return stacks_call(a->calls, n);
 }
 
-size_t analysis_call_count(const struct spex_analysis *a)
+size_t spex_analysis_calls(const struct spex_analysis *a)
 {
+    assert(a);
     return stacks_count(a->calls);
 }
 

@@ -63,8 +63,8 @@ static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text,
     size_t n = 0;
     if (!stack)
         return (size_t)snprintf(text, capacity, "[no caller]");
-    for (const struct stacks_call *call; stack && n < capacity; stack = call->caller) {
-        call = analysis_call(g->analysis, (uint32_t)stack);
+    for (const struct spex_call *call; stack && n < capacity; stack = call->caller) {
+        call = spex_analysis_call(g->analysis, (uint32_t)stack);
         n += (size_t)snprintf(text + n, capacity - n, "%s%s", n ? " < " : "",
                               call->cut ? "[...] < " : "");
         if (n < capacity)

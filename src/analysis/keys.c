@@ -151,8 +151,8 @@ static void cached_line_key(struct spex_group *g, const struct spex_sample *s, u
 static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
                        uint64_t *word1)
 {
-    uint32_t n = analysis_stack(g->analysis, s);
-    const struct stacks_call *call = analysis_call(g->analysis, n);
+    uint32_t n = spex_sample_stack(g->analysis, s);
+    const struct spex_call *call = spex_analysis_call(g->analysis, n);
     *word0 = *word1 = KEY_NO_SYMBOL; /* nobody */
     if (n)
         place_key(call->symbol, call->module, call->address, word0, word1);
@@ -197,7 +197,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
     switch (kind) {
         KEY(SYMBOL, place_key(s->symbol, s->module, s->address, &word[0][i], &word[1][i]))
         KEY(CALLER, caller_key(g, s, &word[0][i], &word[1][i]))
-        KEY(STACK, word[0][i] = analysis_stack(g->analysis, s))
+        KEY(STACK, word[0][i] = spex_sample_stack(g->analysis, s))
         KEY(ALLOC, alloc_key(g, s, &word[0][i], &word[1][i]))
         KEY(BLOCK_OFFSET, word[0][i] = block_offset(g, s))
         KEY(DSO, word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL))

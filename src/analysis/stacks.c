@@ -29,7 +29,7 @@ struct seen_call { /* companion: so many samples of a function were in this call
 
 /* Calls of all files of a profile; number 0 means no call. */
 struct stacks_table {
-    struct stacks_call *calls;
+    struct spex_call *calls;
     size_t count, room;
     uint32_t *index; /* by hash: numbers of calls */
     size_t mask;
@@ -56,13 +56,13 @@ struct stacks {
 
 /* ---- calls ---- */
 
-static uint64_t hash_call(const struct stacks_call *c)
+static uint64_t hash_call(const struct spex_call *c)
 {
     uint64_t hash = hash_word(hash_seed(), c->caller | (uint64_t)c->cut << 32);
     return hash_word(hash_word(hash, (uintptr_t)c->module), c->address);
 }
 
-static bool same_call(const struct stacks_call *a, const struct stacks_call *b)
+static bool same_call(const struct spex_call *a, const struct spex_call *b)
 {
     return a->caller == b->caller && a->cut == b->cut && a->module == b->module &&
            a->address == b->address;
@@ -82,7 +82,7 @@ static void reindex(struct stacks_table *s, size_t mask)
     s->mask = mask;
 }
 
-static uint32_t number_of(struct stacks_table *s, const struct stacks_call *call)
+static uint32_t number_of(struct stacks_table *s, const struct spex_call *call)
 {
     size_t i = hash_call(call) & s->mask;
     for (; s->index[i]; i = (i + 1) & s->mask)
@@ -148,11 +148,11 @@ static uint32_t find_stack(struct stacks *s, const struct spex_perf_event *e, si
         uint64_t ip = words[i] & ~UINT64_C(3);
         const struct spex_place *place =
             analysis_code_place(s->analysis, maps[ip >> 63], e->pid, e->time, ip);
-        const struct stacks_call at = {.caller = call,
-                                       .cut = words[i] & 1,
-                                       .module = place->module,
-                                       .symbol = place->symbol,
-                                       .address = place->module ? place->address : ip};
+        const struct spex_call at = {.caller = call,
+                                     .cut = words[i] & 1,
+                                     .module = place->module,
+                                     .symbol = place->symbol,
+                                     .address = place->module ? place->address : ip};
         call = number_of(s->table, &at);
         s->last[i] = words[i];
         s->numbers[i] = call;
@@ -397,7 +397,7 @@ void stacks_read(struct stacks *s)
     if (!table->calls) {
         reindex(table, 1023);
         table->calls = memory_grow(NULL, 0, &table->room, sizeof *table->calls);
-        table->calls[0] = (struct stacks_call){0};
+        table->calls[0] = (struct spex_call){0};
         table->count = 1;
     }
     if (s->read)
@@ -429,9 +429,9 @@ void stacks_free(struct stacks *s)
     memory_free(s);
 }
 
-enum stacks_kind stacks_kind(const struct stacks *s)
+enum spex_stacks stacks_kind(const struct stacks *s)
 {
-    return !s ? STACKS_NONE : s->exact ? STACKS_EXACT : STACKS_COMPANION;
+    return !s ? SPEX_STACKS_NONE : s->exact ? SPEX_STACKS_EXACT : SPEX_STACKS_COMPANION;
 }
 
 const char *stacks_event(const struct stacks *s)
@@ -439,9 +439,9 @@ const char *stacks_event(const struct stacks *s)
     return !s ? "" : *s->attr->name ? s->attr->name : "another event";
 }
 
-const struct stacks_call *stacks_call(const struct stacks_table *table, uint32_t n)
+const struct spex_call *stacks_call(const struct stacks_table *table, uint32_t n)
 {
-    static const struct stacks_call none;
+    static const struct spex_call none;
     return table && n < table->count ? &table->calls[n] : &none;
 }
 

@@ -1,43 +1,9 @@
-/*
- * Call stacks of samples. A stack is a number: that of the call that entered the sampled function.
- * Each distinct call has one number and knows the call around it, so that equal stacks have equal
- * numbers and the table of calls is a tree; 0 is no call.
- *
- * Where they come from:
- *   exact      `spex record -g`: each record has its own, from samples of an event beside the SPE
- * event companion  another event with callchains in the same file (perf record -e arm_spe// -e
- * cycles -g): a sample of its own. A function's records get its callers in the same proportions,
- *              which says nothing about any one record
- *
- * For sinks: set SPEX_WANT_STACK in the options, and call analysis_stack() while handling the
- * sample.
- */
+/* The call stacks of a file's samples (<spex/stacks.h>): where they are read, and their table. */
 #ifndef ANALYSIS_STACKS_H
 #define ANALYSIS_STACKS_H
 
 #include <spex/analysis.h>
-
-enum { STACKS_DEEPEST = 4096 }; /* calls of a stack */
-enum stacks_kind { STACKS_NONE, STACKS_EXACT, STACKS_COMPANION };
-
-struct stacks_call {
-    uint32_t caller; /* the call around it, 0 if it is the outermost */
-    bool cut;        /* frames between it and what it calls are missing, or may be wrong */
-    struct spex_module *module; /* of the instruction that calls; NULL: no mapping */
-    const struct spex_symbol *symbol;
-    uint64_t address; /* its address in the module; without a module, its run-time address */
-};
-
-enum stacks_kind analysis_stacks(const struct spex_analysis *analysis);
-/* The event that they come from; "" if there are none. */
-const char *analysis_stacks_event(const struct spex_analysis *analysis);
-/* The stack of a sample that a sink was just given. */
-uint32_t analysis_stack(struct spex_analysis *analysis, const struct spex_sample *sample);
-/* Call number n, from 1 up to analysis_call_count(). */
-const struct stacks_call *analysis_call(const struct spex_analysis *analysis, uint32_t n);
-size_t analysis_call_count(const struct spex_analysis *analysis);
-
-/* ---- for analysis.c ---- */
+#include <spex/stacks.h>
 
 struct stacks;
 struct stacks_table;
@@ -65,9 +31,9 @@ void stacks_free(struct stacks *stacks);
 void stacks_table_free(struct stacks_table *table);
 /* Prepares what the first pass that wants them needs. */
 void stacks_read(struct stacks *stacks);
-enum stacks_kind stacks_kind(const struct stacks *stacks);
+enum spex_stacks stacks_kind(const struct stacks *stacks);
 const char *stacks_event(const struct stacks *stacks);
-const struct stacks_call *stacks_call(const struct stacks_table *table, uint32_t n);
+const struct spex_call *stacks_call(const struct stacks_table *table, uint32_t n);
 size_t stacks_count(const struct stacks_table *table);
 /* With a companion: one of the stacks that the sample's function was seen with. */
 uint32_t stacks_guess(const struct stacks *stacks, const struct spex_sample *sample);

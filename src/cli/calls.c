@@ -1,7 +1,6 @@
 #include "calls.h"
 
-#include "analysis/module.h"
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/memory.h"
 #include "base/ids.h"
 #include "base/order.h"
@@ -112,7 +111,7 @@ void calls_sink(void *context, const struct spex_sample *samples, size_t count)
         const struct spex_sample *s = &samples[i];
         const struct spex_record *r = s->record;
         const uint64_t key[IDS_WORDS] = {function_of(c, s->symbol, s->module),
-                                         analysis_stack(c->analysis, s), 1};
+                                         spex_sample_stack(c->analysis, s), 1};
         bool fresh, has = r->present & SPEX_HAS_TOTAL;
         uint32_t n = ids_find(&c->cell_ids, key, &fresh);
         if (fresh) {
@@ -160,7 +159,7 @@ static void add_cell(struct calls *c, uint32_t cell)
         }
         if (!stack)
             return;
-        const struct stacks_call *call = analysis_call(c->analysis, stack);
+        const struct spex_call *call = spex_analysis_call(c->analysis, stack);
         uint32_t caller = function_of(c, call->symbol, call->module);
         if (!call->cut)
             add_edge(c, caller, function, sum, cell);
@@ -252,13 +251,13 @@ static void put_edges(const struct calls *c, struct profile *p, struct table *t,
 
 bool calls_say(struct profile *p, struct out *out)
 {
-    enum stacks_kind kind = analysis_stacks(p->analysis);
-    if (kind == STACKS_COMPANION)
+    enum spex_stacks kind = spex_analysis_stacks(p->analysis);
+    if (kind == SPEX_STACKS_COMPANION)
         profile_comment(p, out,
                         "call stacks are those of %s, a sample of its own: a function's records "
                         "are shared among its callers as that event saw them",
-                        analysis_stacks_event(p->analysis));
-    return kind != STACKS_NONE;
+                        spex_analysis_stacks_event(p->analysis));
+    return kind != SPEX_STACKS_NONE;
 }
 
 static struct table *make_table(struct calls *c, struct profile *p)
@@ -306,7 +305,7 @@ int calls_print(struct calls *c, struct profile *p)
     } else if (how.format == TABLE_AS_JSON) {
         struct json json = profile_json(p, "spex.calls.1");
         JSON_MEMBER(&json, "stacks", string,
-                    analysis_stacks(p->analysis) == STACKS_EXACT ? "exact" : "companion");
+                    spex_analysis_stacks(p->analysis) == SPEX_STACKS_EXACT ? "exact" : "companion");
         json_name(&json, "functions");
         table_json(t, &json);
         json_end(&json);

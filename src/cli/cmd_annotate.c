@@ -4,7 +4,7 @@
 #include "listing.h"
 
 #include "analysis/code.h"
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "analysis/internal.h"
 #include "base/memory.h"
 #include "base/order.h"
@@ -360,7 +360,7 @@ static int run_annotate(void *options, int argc, char **argv)
                          .analysis = p.analysis};
     spex_group_derive(every.symbols, every.pcs);
     struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, group_sink(every.pcs));
-    if (analysis_stacks(p.analysis) != STACKS_NONE) {
+    if (spex_analysis_stacks(p.analysis) != SPEX_STACKS_NONE) {
         a.groups[CALLERS] = profile_group(&p, by_caller + 1, 1, 0);
         every.calls = profile_group(&p, by_caller, 2, 0);
         advice_feed(&advice, group_sink(every.calls));

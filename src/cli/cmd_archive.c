@@ -2,7 +2,6 @@
 #include "output.h"
 #include "profile.h"
 
-#include "analysis/internal.h"
 #include "analysis/module.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "slices.h"
 #include "calls.h"
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static int report_calls(const struct report_options *o, char **argv)
     int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
-    if (analysis_stacks(p.analysis) == STACKS_NONE) {
+    if (spex_analysis_stacks(p.analysis) == SPEX_STACKS_NONE) {
         cli_error("%s has no call stacks; spex record -g keeps them, perf record -e arm_spe// -e "
                   "cycles -g those of another event",
                   p.name);

@@ -2,7 +2,6 @@
 
 #include "columns.h"
 
-#include "analysis/code.h"
 #include "analysis/waits.h"
 #include "base/bits.h"
 #include "base/memory.h"

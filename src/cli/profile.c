@@ -1,7 +1,6 @@
 /* The profile of a command that reads: opening it, reading it, and the notes on it at the end. */
 #include "profile.h"
 
-#include "analysis/internal.h"
 #include "analysis/module.h"
 #include "base/memory.h"
 #include "cli/output.h"

@@ -10,7 +10,7 @@
 
 #include "script_fields.h"
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/digits.h"
 #include "base/memory.h"
 #include "cli/perf_words.h"

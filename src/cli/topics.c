@@ -5,7 +5,6 @@
 
 #include "base/out.h"
 
-#include "analysis/row.h"
 #include "export/export.h"
 #include <spex/features.h>
 #include "guest/cpu.h"

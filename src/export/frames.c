@@ -1,6 +1,6 @@
 #include "frames.h"
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/order.h"
@@ -13,11 +13,11 @@ struct tally *tally_new(struct export_job *job, unsigned parts)
     struct tally *t = memory_get(1, sizeof *t);
     t->job = job;
     t->parts = parts;
-    if (parts & TALLY_STACK && analysis_stacks(job->analysis) == STACKS_COMPANION)
+    if (parts & TALLY_STACK && spex_analysis_stacks(job->analysis) == SPEX_STACKS_COMPANION)
         out_printf(&job->notes,
                    "call stacks are those of %s, a sample of its own: a function's samples are "
                    "shared among its callers as that event saw them\n",
-                   analysis_stacks_event(job->analysis));
+                   spex_analysis_stacks_event(job->analysis));
     return t;
 }
 
@@ -29,7 +29,7 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
     uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, address, 0, 1};
     if (t->parts & TALLY_THREAD)
         key[2] = (uint64_t)(uint32_t)s->pid << 32 | (uint32_t)s->tid;
-    uint32_t stack = t->parts & TALLY_STACK ? analysis_stack(t->job->analysis, s) : 0;
+    uint32_t stack = t->parts & TALLY_STACK ? spex_sample_stack(t->job->analysis, s) : 0;
     if (t->parts & TALLY_WHAT)
         key[3] |= (uint64_t)s->op << 16 | (uint64_t)s->source << 8 | (uint64_t)memory << 2;
     key[3] |= (uint64_t)stack << 32 | (uint64_t)known << 1;
@@ -179,11 +179,11 @@ static void add_place(struct tally *t, const struct spex_place *place)
 size_t tally_places(struct tally *t, const struct tally_row *row, const struct spex_place **out)
 {
     static const struct spex_symbol missing = {.name = "[...]"};
-    const struct stacks_call *call;
+    const struct spex_call *call;
     t->place_count = 0;
     add_place(t, &row->at);
     for (uint32_t n = row->stack; n; n = call->caller) {
-        call = analysis_call(t->job->analysis, n);
+        call = spex_analysis_call(t->job->analysis, n);
         if (call->cut)
             add_place(t, &(struct spex_place){.symbol = &missing});
         add_place(t, &(struct spex_place){

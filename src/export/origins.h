@@ -6,7 +6,7 @@
 #ifndef EXPORT_ORIGINS_H
 #define EXPORT_ORIGINS_H
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/ids.h"
 #include "export/values.h"
 

@@ -1,7 +1,7 @@
 #include "stack_ids.h"
 
 #include "analysis/module.h"
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/memory.h"
 #include "export/digest.h"
 
@@ -12,12 +12,12 @@ struct stack_ids {
     struct spex_analysis *analysis;
     uint64_t *ids; /* by call; 0: not made yet */
     size_t count;
-    uint32_t path[STACKS_DEEPEST]; /* calls to be made, innermost first */
+    uint32_t path[SPEX_STACK_MAX]; /* calls to be made, innermost first */
 };
 
 struct stack_ids *stack_ids_new(struct spex_analysis *analysis)
 {
-    if (analysis_stacks(analysis) != STACKS_EXACT)
+    if (spex_analysis_stacks(analysis) != SPEX_STACKS_EXACT)
         return NULL;
     struct stack_ids *s = memory_get(1, sizeof *s);
     s->analysis = analysis;
@@ -38,7 +38,7 @@ static void put_little(uint8_t *to, uint64_t value)
         to[i] = (uint8_t)(value >> 8 * i);
 }
 
-static uint64_t make(uint64_t caller, const struct stacks_call *call)
+static uint64_t make(uint64_t caller, const struct spex_call *call)
 {
     uint8_t head[17], result[8];
     struct digest digest;
@@ -62,19 +62,19 @@ static uint64_t make(uint64_t caller, const struct stacks_call *call)
 
 uint64_t stack_ids_get(struct stack_ids *s, uint32_t call)
 {
-    size_t count = analysis_call_count(s->analysis), n = 0;
+    size_t count = spex_analysis_calls(s->analysis), n = 0;
     if (s->count < count) {
         size_t more = 2 * s->count > count ? 2 * s->count : count;
         s->ids = memory_resize(s->ids, more, sizeof *s->ids);
         memset(s->ids + s->count, 0, (more - s->count) * sizeof *s->ids);
         s->count = more;
     }
-    for (uint32_t c = call; c && !s->ids[c] && n < STACKS_DEEPEST; n++) {
+    for (uint32_t c = call; c && !s->ids[c] && n < SPEX_STACK_MAX; n++) {
         s->path[n] = c;
-        c = analysis_call(s->analysis, c)->caller;
+        c = spex_analysis_call(s->analysis, c)->caller;
     }
     while (n-- > 0) {
-        const struct stacks_call *at = analysis_call(s->analysis, s->path[n]);
+        const struct spex_call *at = spex_analysis_call(s->analysis, s->path[n]);
         s->ids[s->path[n]] = make(s->ids[at->caller], at);
     }
     return s->ids[call];

@@ -13,7 +13,7 @@ struct stack_ids;
 /* NULL where samples have no stacks of their own. */
 struct stack_ids *stack_ids_new(struct spex_analysis *analysis);
 void stack_ids_free(struct stack_ids *ids);
-/* call: not 0, of analysis_stack(). */
+/* call: not 0, of spex_sample_stack(). */
 uint64_t stack_ids_get(struct stack_ids *ids, uint32_t call);
 
 #endif

@@ -115,7 +115,7 @@ void tables_sink(void *context, const struct spex_sample *samples, size_t count)
     for (size_t i = 0; i < count; i++)
         count_symbol(t, &samples[i]);
     for (size_t i = 0; i < count && t->stack_ids; i++)
-        count_stack(t, analysis_stack(t->analysis, &samples[i]));
+        count_stack(t, spex_sample_stack(t->analysis, &samples[i]));
 }
 
 /* ---- rows ---- */
@@ -182,7 +182,7 @@ static bool next_call(struct tables *t)
             t->call = (uint32_t)t->at;
         t->depth = 0;
     }
-    const struct stacks_call *call = analysis_call(t->analysis, t->call);
+    const struct spex_call *call = spex_analysis_call(t->analysis, t->call);
     struct spex_line line;
     bool known = call->module && spex_module_line(call->module, call->address, &line);
     put_number(t, true, stack_ids_get(t->stack_ids, (uint32_t)t->at));

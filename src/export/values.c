@@ -123,7 +123,7 @@ bool export_number(const struct export_source *s, const struct spex_sample *samp
         *value = s->period;
         return s->period && (column == EXPORT_PERIOD || s->can_estimate);
     case EXPORT_STACK:
-        call = s->stacks ? analysis_stack(s->analysis, sample) : 0;
+        call = s->stacks ? spex_sample_stack(s->analysis, sample) : 0;
         if (call)
             *value = stack_ids_get(s->stacks, call);
         return call != 0;
@@ -180,12 +180,12 @@ static const char *place_of(struct export_source *s, const struct spex_sample *s
 static const char *callers_of(struct export_source *s, const struct spex_sample *sample)
 {
     struct out *out = &s->built;
-    uint32_t n = s->stacks ? analysis_stack(s->analysis, sample) : 0;
+    uint32_t n = s->stacks ? spex_sample_stack(s->analysis, sample) : 0;
     if (!n)
         return NULL;
     out->size = 0;
     for (bool first = true; n; first = false) {
-        const struct stacks_call *call = analysis_call(s->analysis, n);
+        const struct spex_call *call = spex_analysis_call(s->analysis, n);
         out_text(out, first ? call->cut ? "... < " : "" : call->cut ? " < ... < " : " < ");
         if (call->symbol && call->symbol->name) {
             out_text(out, call->symbol->name);

@@ -7,7 +7,7 @@
 
 #include "export/schema.h"
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/out.h"
 #include "export/stack_ids.h"
 #include "record/counters.h"
@@ -86,7 +86,7 @@ export_key(const struct spex_sample *sample, enum export_from from, uint64_t key
 static inline void export_stack_key(struct spex_analysis *analysis,
                                     const struct spex_sample *sample, uint64_t key[EXPORT_KEY])
 {
-    key[0] = analysis_stack(analysis, sample);
+    key[0] = spex_sample_stack(analysis, sample);
     key[1] = EXPORT_KEY_THERE;
     key[2] = key[3] = 0;
 }

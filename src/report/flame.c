@@ -6,7 +6,7 @@
  */
 #include "report/internal.h"
 
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/ids.h"
 #include "base/memory.h"
 
@@ -85,14 +85,14 @@ static int64_t child(struct flame *f, int64_t parent, const struct spex_symbol *
 /* The node of a call; makes those of its callers first if they are new. */
 static int64_t node_of_stack(struct flame *f, uint32_t stack)
 {
-    uint32_t path[STACKS_DEEPEST];
+    uint32_t path[SPEX_STACK_MAX];
     size_t n = 0;
-    for (; stack && f->of_stack[stack] == NONE && n < STACKS_DEEPEST;
-         stack = analysis_call(f->report->analysis, stack)->caller)
+    for (; stack && f->of_stack[stack] == NONE && n < SPEX_STACK_MAX;
+         stack = spex_analysis_call(f->report->analysis, stack)->caller)
         path[n++] = stack;
     int64_t at = stack ? f->of_stack[stack] : NONE;
     while (n-- > 0) {
-        const struct stacks_call *call = analysis_call(f->report->analysis, path[n]);
+        const struct spex_call *call = spex_analysis_call(f->report->analysis, path[n]);
         at = child(f, at, call->symbol, call->module, false);
         if (call->cut)
             at = child(f, at, NULL, NULL, true);
@@ -318,7 +318,7 @@ void flame_write(struct report *r, const struct limits *limits, struct json *jso
     struct flame f = {.report = r};
     if (!r->cubes[STACKS].fine)
         return;
-    size_t calls = analysis_call_count(r->analysis);
+    size_t calls = spex_analysis_calls(r->analysis);
     f.of_stack = memory_get(calls + 1, sizeof *f.of_stack);
     for (size_t i = 0; i <= calls; i++)
         f.of_stack[i] = NONE;
@@ -327,8 +327,8 @@ void flame_write(struct report *r, const struct limits *limits, struct json *jso
     slice(&f, limits->nodes * 12);
     json_name(json, "stacks");
     json_object(json);
-    JSON_MEMBER(json, "exact", bool, analysis_stacks(r->analysis) == STACKS_EXACT);
-    JSON_MEMBER(json, "event", string, analysis_stacks_event(r->analysis));
+    JSON_MEMBER(json, "exact", bool, spex_analysis_stacks(r->analysis) == SPEX_STACKS_EXACT);
+    JSON_MEMBER(json, "event", string, spex_analysis_stacks_event(r->analysis));
     JSON_MEMBER(json, "coarse", u64, f.coarse);
     write_nodes(&f, shown, json);
     json_end(json);

@@ -2,7 +2,7 @@
 
 #include "analysis/code.h"
 #include "analysis/findings.h"
-#include "analysis/stacks.h"
+#include <spex/stacks.h>
 #include "base/jobs.h"
 #include "base/memory.h"
 
@@ -216,7 +216,7 @@ static bool bins_fit(struct report *r)
 
 static bool has_set(const struct report *r, enum set set)
 {
-    return set != STACKS || analysis_stacks(r->analysis) != STACKS_NONE;
+    return set != STACKS || spex_analysis_stacks(r->analysis) != SPEX_STACKS_NONE;
 }
 
 /* What samples are counted in. */

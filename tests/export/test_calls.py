@@ -45,6 +45,13 @@ csv = [l.split(",", 2)[:2] for l in script("--format", "csv")[1:]]
 equal("CSV has the numbers of JSON", {int(o): int(s, 16) if s else None for o, s in csv},
       {o: s for o, (s, c) in named.items()})
 
+code, out, err = run(f"{BUILD}/tests/install/reader", "stacks", "calls.data", cwd=DIR)
+mine = collections.Counter(tuple(l.split("\t")) for l in out.decode().splitlines())
+code, out, err = spex("script", "-i", "calls.data", "-F", "pc,callers", "--format", "json", cwd=DIR)
+theirs = collections.Counter((r["pc"], r.get("callers", "").replace("... < ", ""))
+                             for r in map(json.loads, out.decode().splitlines()))
+equal("a program of the public headers finds the same stacks", mine, theirs)
+
 # ---- Parquet ----
 for directory in ("calls", "again"):
     os.makedirs(f"{DIR}/{directory}.d")
