@@ -14,13 +14,16 @@ mark must have earned its place: a test that marks an id must notice at least on
 The tests are built once, from a copy of the tree below build-mutate, and linked with one
 shared library that holds all modules. For a mutant a worker compiles the files that see it,
 links a library of its own and runs the test programs that mark the mutant's ids (if none
-notices, the module's own suites, then all others). build-mutate/report.tsv says for each
-mutant who noticed. Usage:
-  mutate.py [--only TEXT] [--ids ID...] [--all | --marked] [--jobs N] [--list]
+notices, the module's own suites, then all others). Files that were changed last come first,
+mutants without an id last. build-mutate/report.tsv says for each mutant who noticed; --resume takes
+from it what an interrupted run of the same tree found out. Usage:
+  mutate.py [--only TEXT] [--ids ID...] [--all | --marked] [--jobs N] [--resume] [--list]
 """
 import argparse
 import collections
 import concurrent.futures
+import glob
+import hashlib
 import json
 import os
 import queue
@@ -53,6 +56,7 @@ LAST_SUITES = {"perfdata", "analysis", "cli"}
 LAST = {"variants", "generate", "reading", "verify-cli", "perf-style", "proof-model-1",
         "proof-model-2", "a64"}
 LIBRARY = "libmutant.so"
+MADE = ".made"  # what ninja made of a program that is linked once more: it comes back before ninja
 
 
 class Mutant:
@@ -119,6 +123,45 @@ def site_mutants():
         sys.exit("\n".join(lost))
 
 
+def in_order(mutants):
+    """By the date of the last commit of their file; those last that any test may notice."""
+    command = ["git", "log", "-1", "--format=%ct", "--"]
+    dates = {file: int(subprocess.check_output([*command, file], cwd=ROOT) or 0)
+             for file in {m.file for m in mutants}}
+    return sorted(mutants, key=lambda m: (not m.ids and not m.row, -dates[m.file], m.file,
+                                          m.line))
+
+
+class Report:
+    """Who noticed what, a line each, below a digest of the tree and of who was asked."""
+
+    def __init__(self, sound, asked, resume):
+        digest, self.known = hashlib.sha256(repr(asked).encode()), {}
+        for name in sorted(sound.names):
+            digest.update(open(os.path.join(sound.tree, name), "rb").read())
+        path, head = os.path.join(WORK, "report.tsv"), f"# {digest.hexdigest()}\n"
+        lines = open(path).readlines() if resume and os.path.exists(path) else [""]
+        if lines[0] == head:
+            lines = [l for l in lines if l.endswith("\n")]
+        elif resume:
+            print("build-mutate/report.tsv is of another tree: from the beginning", flush=True)
+        self.file = open(path, "w")
+        self.file.write(head)
+        for line in lines[1:] if lines[0] == head else []:
+            key, verdict, words, _, _, *failed = line[:-1].split("\t")
+            self.known[key] = ({"True": True, "False": False, "None": None}[verdict], words,
+                               {tuple(f.split(": ", 1)) for f in failed})
+            self.file.write(line)
+
+    @staticmethod
+    def key(m):
+        return f"{m.file}:{m.at}:{hashlib.sha256(repr((m.ids, m.old, m.new)).encode()).hexdigest()}"
+
+    def add(self, m, verdict, words, failed):
+        print(self.key(m), verdict, words, " ".join(m.ids), m,
+              *(f"{p}: {n}" for p, n in sorted(failed)), sep="\t", file=self.file, flush=True)
+
+
 class Program:
     """A test program as meson knows it."""
 
@@ -155,6 +198,8 @@ class Sound:
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
             subprocess.check_call(["meson", "setup", self.build, self.tree, "-Doptimization=1",
                                    "-Ddebug=false"], stdout=subprocess.DEVNULL)
+        for made in glob.glob(os.path.join(self.build, "**", "*" + MADE), recursive=True):
+            os.replace(made, made.removesuffix(MADE))
         self.ninja("build.ninja")
         targets = {t["id"]: t["filename"] for t in self.introspect("targets")}
         programs = [Program(self.build, e, targets) for e in self.introspect("tests")]
@@ -213,6 +258,7 @@ class Sound:
         if not any(map(static, command)):
             return
         words = [w for w in command if not static(w) and w != "-Wl,--no-undefined"]
+        os.rename(os.path.join(self.build, file), os.path.join(self.build, file + MADE))
         subprocess.check_call([*words, LIBRARY], cwd=self.build)
 
     def run(self, name, limit, library, tmp):
@@ -355,9 +401,11 @@ def main():
     parser.add_argument("--marked", action="store_true",
                         help="only tests that mark a mutant's ids meet it")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
+    parser.add_argument("--resume", action="store_true",
+                        help="go on where a run of the same tree was interrupted")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
-    everyone = [*site_mutants(), *row_mutants()]
+    everyone = in_order([*site_mutants(), *row_mutants()])
     wanted = lambda m: not args.ids or any(i == a or
                                            i.startswith(a + "-") for i in m.ids for a in args.ids)
     mutants = [m for m in everyone if args.only in f"{m} {' '.join(m.ids)}" and wanted(m)]
@@ -372,11 +420,14 @@ def main():
         return 1
     print(f"{len(base.seconds)} test programs pass on the sound code "
           f"({time.time() - start:.0f} s)", flush=True)
+    report = Report(sound, (args.all, args.marked), args.resume)
     workers = queue.SimpleQueue()
     for number in range(args.jobs):
         workers.put(Worker(sound, number))
 
     def one(m):
+        if Report.key(m) in report.known:
+            return m, *report.known[Report.key(m)], None
         worker, began = workers.get(), time.time()
         try:
             return m, *meet(worker, base, m, args.all, args.marked and m.ids), time.time() - began
@@ -384,13 +435,12 @@ def main():
             workers.put(worker)
 
     survived, refused, noticed = [], 0, collections.defaultdict(set)
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, \
-            open(os.path.join(WORK, "report.tsv"), "w") as report:
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for number, (m, ok, words, failed, seconds) in enumerate(pool.map(one, mutants), 1):
-            print(f"[{number}/{len(mutants)}] {seconds:4.1f} s  {words}: {' '.join(m.ids)} {m}",
-                  flush=True)
-            print(" ".join(m.ids), m, words, "; ".join(f"{p}: {n}" for p, n in sorted(failed)),
-                  sep="\t", file=report, flush=True)
+            if seconds is not None:
+                print(f"[{number}/{len(mutants)}] {seconds:4.1f} s  {words}: {' '.join(m.ids)} {m}",
+                      flush=True)
+                report.add(m, ok, words, failed)
             refused += ok is None
             if ok is False:
                 survived.append(f"{words}: {' '.join(m.ids)} {m}")
