@@ -126,6 +126,38 @@ check("PRFM: addresses, a quarter of a page ahead", len(ahead) > 10 and all(
 lost = re.search(r"([\d,]+) samples of prefetches", err)
 check("and few are unseen", not lost or int(lost.group(1).replace(",", "")) < 20, err)
 
+
+# ---- random predicates: what accessed memory has address, latency and source ----
+DATA = {"va", "translation", "data_source"}
+for name in ("neoverse-v1", "neoverse-v2", "neoverse-n2"):
+    code, out, err, path = record("--cpu", name, "-c", "256", program, "random", "1001")
+    check(f"{name}, random predicates: verify", *verified(path))
+    check(f"{name}, random predicates: nothing unseen", code == 0 and "no address" not in err, err)
+    for function in ("contiguous_sve", "elements_sve"):
+        rows = [r for r in samples(path, function)[0] if r["op"].startswith("load sve")]
+        active = [r for r in rows if "empty-predicate" not in r["events"]]
+        partial = [r for r in active if "partial-predicate" in r["events"]]
+        check(f"{name} {function}: partial predicates, and others", len(partial) > 50 and
+              (len(active) > len(partial) or function == "elements_sve"), (len(rows), len(partial)))
+        equal(f"{name} {function}: address, latency and source of what accessed memory",
+              [r for r in active if not DATA < set(r) or "l1d-access" not in r["events"]][:2], [])
+        equal(f"{name} {function}: none of them where nothing was active",
+              [r for r in rows if r not in active and
+               (DATA & set(r) or "l1d-access" in r["events"])][:2], [])
+
+    # D17.6.4.6: what no address avoids is not the alignment's
+    code, out, err, path = record("--cpu", name, "-c", "256", program, "long", "1024")
+    for function, misaligned in (("aligned_sve", False), ("askew_sve", True)):
+        for kind in ("load sve", "store sve", "load simd", "store simd"):
+            rows = [r for _, _, r in samples(path, function)[1] if r["op"].startswith(kind)]
+            check(f"{name} {function}, {kind}: E[11] is {misaligned:d}", len(rows) > 3 and
+                  all(("misaligned" in r["events"]) == misaligned for r in rows),
+                  (len(rows), rows[:2]))
+    rows = samples(path, "zero_blocks")[1]
+    check(f"{name}: DC ZVA is never misaligned", len(rows) > 50 and
+          not any("misaligned" in r["events"] for _, _, r in rows), (len(rows), rows[:2]))
+
+
 def prefetches(script, bits, model, lost):
     """Addresses of prefetches by hand, relative to 0x10000800; lost: how many samples had none."""
     vl = bits // 8

@@ -131,6 +131,73 @@ __attribute__((noinline)) void nothing_sve(int n)
         svst1(svpfalse(), y, svld1(svpfalse(), x));
 }
 
+#define KEEP(v) __asm__ volatile("" : : "w"(v))
+
+/* Random predicates: full, partial and empty ones. */
+static svuint32_t next_random(svuint32_t z)
+{
+    svbool_t all = svptrue_b32();
+    z = sveor_x(all, z, svlsl_x(all, z, 13));
+    z = sveor_x(all, z, svlsr_x(all, z, 17));
+    return sveor_x(all, z, svlsl_x(all, z, 5));
+}
+
+__attribute__((noinline)) void contiguous_sve(int n)
+{
+    svuint32_t z = svindex_u32(88172645, 362436069);
+    for (int i = 0; i < n; i += (int)svcntw()) {
+        z = next_random(z);
+        svbool_t p = svcmplt(svptrue_b32(), z, 0x80000000);
+        KEEP(svld1(p, x + i));
+        KEEP(svldff1(p, y + i));
+        KEEP(svldnf1(svcmplt(svptrue_b8(), svreinterpret_u8(z), 128), (uint8_t *)(index32 + i)));
+        z = next_random(z);
+        p = svcmplt(svptrue_b64(), svreinterpret_u64(z), 0x8000000000000000);
+        KEEP(svget2(svld2(p, index64 + i), 1));
+        svst1(p, (uint64_t *)(void *)(y + i), svdup_u64(1));
+    }
+}
+
+__attribute__((noinline)) void elements_sve(int n)
+{
+    svuint32_t z = svindex_u32(88172645, 362436069);
+    for (int i = 0; i < n; i += (int)svcntw()) {
+        z = next_random(z);
+        KEEP(svld1_gather_index(svcmplt(svptrue_b32(), z, 0x80000000), x,
+                                svand_x(svptrue_b32(), z, MOST - 1)));
+    }
+}
+
+/* Accesses longer than a boundary of alignment: aligned, and across lines 60 bytes further. */
+static inline void long_accesses(int n, int by)
+{
+    for (int i = 0; i < n; i += 64) {
+        uint64_t *p = (uint64_t *)(void *)((char *)(y + i) + by);
+        svst2(svptrue_b64(), p, svcreate2(svdup_u64(1), svdup_u64(2)));
+        KEEP(svget4(svld4(svptrue_b64(), p), 3));
+        __asm__ volatile("st2 {v0.2d, v1.2d}, [%0]\n\tld4 {v0.2d, v1.2d, v2.2d, v3.2d}, [%0]"
+                         :
+                         : "r"(p)
+                         : "memory", "v0", "v1", "v2", "v3");
+    }
+}
+
+__attribute__((noinline)) void aligned_sve(int n)
+{
+    long_accesses(n, 0);
+}
+
+__attribute__((noinline)) void askew_sve(int n)
+{
+    long_accesses(n, 60);
+}
+
+__attribute__((noinline)) void zero_blocks(char *p, int n)
+{
+    for (int i = 0; i < n; i += 64)
+        __asm__ volatile("dc zva, %0" : : "r"(p + i) : "memory");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -171,7 +238,14 @@ int main(int argc, char **argv)
             sum += prefetch_loop(n);
         else if (!strcmp(what, "nothing"))
             nothing_sve(n);
-        else if (!strcmp(what, "length")) {
+        else if (!strcmp(what, "random")) {
+            contiguous_sve(n);
+            elements_sve(n);
+        } else if (!strcmp(what, "long")) {
+            aligned_sve(n);
+            askew_sve(n);
+            zero_blocks((char *)y, n * 8);
+        } else if (!strcmp(what, "length")) {
             printf("%d\n", (int)svcntb() * 8);
             return 0;
         } else if (!strcmp(what, "copy")) {
