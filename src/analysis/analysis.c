@@ -86,7 +86,7 @@ static void sum_cpus(struct spex_analysis *a)
 }
 
 /* One file after the other. */
-static enum spex_status run_parts(struct spex_analysis *a, const struct analysis_sink *sinks,
+static enum spex_status run_parts(struct spex_analysis *a, const struct spex_sink *sinks,
                                   size_t count, struct shards *shards, struct spex_error *error)
 {
     enum spex_status status = SPEX_OK;
@@ -116,7 +116,7 @@ static void need_replay(struct spex_analysis *a)
     a->replay = replay_make(a);
 }
 
-static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
+static enum spex_status run_pass(struct spex_analysis *a, const struct spex_sink *sinks,
                                  size_t count, struct shards *shards, struct spex_error *error)
 {
     struct spex_module *module;
@@ -134,7 +134,7 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_
 }
 
 /* By threads that count apart; if that cannot be done, or was not exact, by one alone. */
-static enum spex_status run_passes(struct spex_analysis *a, const struct analysis_sink *sinks,
+static enum spex_status run_passes(struct spex_analysis *a, const struct spex_sink *sinks,
                                    size_t count, struct spex_error *error)
 {
     a->shards = shards_new(a, sinks, count);
@@ -151,10 +151,10 @@ static enum spex_status run_passes(struct spex_analysis *a, const struct analysi
     return run_pass(a, sinks, count, NULL, error);
 }
 
-enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sink *sinks,
-                              size_t count, struct spex_error *error)
+enum spex_status spex_analysis_pass(struct spex_analysis *a, const struct spex_sink *sinks,
+                                    size_t count, struct spex_error *error)
 {
-    assert(count <= ANALYSIS_SINKS);
+    assert(a && count <= SPEX_SINKS_MAX && (sinks || !count));
     volatile enum spex_status status = SPEX_NO_MEMORY;
     MEMORY_OF(a->account);
     bool done = memory_guarded(a->account, status = run_passes(a, sinks, count, error));
@@ -177,8 +177,8 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
                                    struct spex_error *error)
 {
     assert(a);
-    const struct analysis_sink one = {.call = sink, .context = context};
-    return analysis_run(a, &one, sink != NULL, error);
+    const struct spex_sink one = {.call = sink, .context = context};
+    return spex_analysis_pass(a, &one, sink != NULL, error);
 }
 
 /* A sink that can fail, and what it said. */

@@ -264,7 +264,7 @@ static void drop(void *shard)
     findings_free(shard);
 }
 
-const struct sink_shards findings_shards = {split, join, take, drop};
+const struct spex_sink_shards findings_shards = {split, join, take, drop};
 
 /* ---- what is found ---- */
 

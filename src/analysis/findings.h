@@ -78,7 +78,7 @@ enum spex_status findings_new(struct spex_analysis *analysis, struct findings **
 void findings_free(struct findings *findings);
 /* A spex_sample_sink: all samples. */
 void findings_sink(void *findings, const struct spex_sample *samples, size_t count);
-extern const struct sink_shards findings_shards;
+extern const struct spex_sink_shards findings_shards;
 /* After the last sample; sharing, which is finished, may be NULL. Largest share first. */
 void findings_finish(struct findings *findings, const struct spex_sharing *sharing);
 const struct finding *findings_at(const struct findings *findings, size_t index); /* or NULL */

@@ -76,13 +76,19 @@ static void drop_group(void *shard)
     spex_group_free(shard);
 }
 
-const struct sink_shards group_shards = {split_group, join_groups, take_group, drop_group};
+const struct spex_sink_shards group_shards = {split_group, join_groups, take_group, drop_group};
+
+struct spex_sink spex_sink_group(struct spex_group *group)
+{
+    assert(group);
+    return (struct spex_sink){spex_group_sink, group, &group_shards, NULL};
+}
 
 /* ---- contexts with several groups ---- */
 
 static void drop_feed(void *shard)
 {
-    struct group_feed *f = shard;
+    struct spex_feed *f = shard;
     for (size_t i = 0; f && f->groups && i < f->count; i++)
         spex_group_free(f->groups[i]);
     if (f)
@@ -92,8 +98,8 @@ static void drop_feed(void *shard)
 
 static void *split_feed(void *context, unsigned threads)
 {
-    const struct group_feed *of = context;
-    struct group_feed *f = memory_new(of->size);
+    const struct spex_feed *of = context;
+    struct spex_feed *f = memory_new(of->size);
     if (!f)
         return NULL;
     memcpy(f, of, of->size);
@@ -111,7 +117,7 @@ static void *split_feed(void *context, unsigned threads)
 
 static bool join_feeds(void *to, void *from)
 {
-    const struct group_feed *f = to, *other = from;
+    const struct spex_feed *f = to, *other = from;
     bool exact = true;
     for (size_t i = 0; i < f->count && exact; i++)
         exact = !f->groups[i] || join_groups(f->groups[i], other->groups[i]);
@@ -120,10 +126,15 @@ static bool join_feeds(void *to, void *from)
 
 static void take_feed(void *context, void *sum)
 {
-    const struct group_feed *f = context, *from = sum;
+    const struct spex_feed *f = context, *from = sum;
     for (size_t i = 0; i < f->count; i++)
         if (f->groups[i])
             take_group(f->groups[i], from->groups[i]);
 }
 
-const struct sink_shards group_feed_shards = {split_feed, join_feeds, take_feed, drop_feed};
+struct spex_sink spex_sink_groups(struct spex_feed *feed, spex_sample_sink *call)
+{
+    static const struct spex_sink_shards shards = {split_feed, join_feeds, take_feed, drop_feed};
+    assert(feed && feed->size >= sizeof *feed && call);
+    return (struct spex_sink){call, feed, &shards, NULL};
+}

@@ -5,6 +5,8 @@
 #include "analysis/histogram.h"
 #include "analysis/row.h"
 
+#include <spex/sinks.h>
+
 /* 4 classes x 256 payloads, by OP_INDEX. */
 #define OP_INDEX(op_class, payload) (((op_class)&3) << 8 | ((payload)&255))
 struct op_table {
@@ -154,12 +156,6 @@ void place_cache_clear(struct place_cache *cache); /* may be NULL */
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);
 
-/* spex_analysis_run with several independent sinks, which run at the same time. */
-struct analysis_sink;
-enum { ANALYSIS_SINKS = 8 };
-enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,
-                              size_t count, struct spex_error *error);
-
 /* The type and member of a sample's data, or why it is not known (types.h). */
 const struct data_member *analysis_member(struct spex_analysis *analysis,
                                           struct place_cache **cache,
@@ -184,46 +180,12 @@ double weights_off(const struct spex_analysis *analysis);
 struct spex_interval share_interval(double share, double variance);
 
 /*
- * How threads that read different queues count apart (shards.h): each has a context of its own,
- * which begins empty. join: adds what `from` counted; false if it is not what one thread would have
- * counted. take: gives the sum to the context that was split, which counted nothing else.
- */
-struct sink_shards {
-    void *(*split)(void *context, unsigned threads); /* NULL: it cannot be */
-    bool (*join)(void *to, void *from);
-    void (*take)(void *context, void *sum);
-    void (*drop)(void *shard);
-};
-/*
  * Between two calls several threads may ask the analysis for names and places, outside of passes;
  * the result is how many threads there may be.
  */
 unsigned analysis_together(struct spex_analysis *analysis, bool on);
 /* Threads cannot count apart what one would: a sink says so, and one thread does it. */
 void analysis_inexact(struct spex_analysis *analysis);
-
-/*
- * How threads work on samples in order of time apart: each slice of a pass is an item of this size,
- * zeroed at first, that work is called with for its samples, a run at a time; slices are put in
- * order, after which an item is used again. Before put, one thread has it.
- */
-struct sink_slices {
-    size_t size;
-    void (*work)(void *context, void *item, unsigned thread, const struct spex_sample *samples,
-                 size_t count);
-    void (*put)(void *context, void *item);
-    void (*fini)(void *item); /* frees what it holds; may be NULL */
-};
-
-struct analysis_sink {
-    spex_sample_sink *call;
-    void *context;
-    const struct sink_shards *shards; /* NULL: it needs all samples in order */
-    const struct sink_slices *slices; /* used where it is the only sink; NULL: by call */
-};
-/* Sinks of both passes of spex_sharing. */
-struct analysis_sink sharing_finds(struct spex_sharing *sharing);
-struct analysis_sink sharing_looks(struct spex_sharing *sharing);
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
@@ -252,19 +214,8 @@ bool group_buckets(const struct spex_group *group, const struct spex_row *row,
 void groups_add(struct spex_group *const *groups, size_t group_count,
                 const struct spex_sample *const *samples, size_t count);
 
-/* Sinks that count in groups. The context is a group; */
-extern const struct sink_shards group_shards;
-/* or one that begins with this: threads have copies of it, with groups of their own. */
-struct group_feed {
-    size_t size;                /* of the whole context */
-    struct spex_group **groups; /* some may be NULL */
-    size_t count;
-};
-extern const struct sink_shards group_feed_shards;
-static inline struct analysis_sink group_sink(struct spex_group *group)
-{
-    return (struct analysis_sink){spex_group_sink, group, &group_shards};
-}
+/* How threads count in groups. */
+extern const struct spex_sink_shards group_shards;
 
 /* The words that make up the n-th key of a row. */
 const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);

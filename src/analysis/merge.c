@@ -98,7 +98,7 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
         join_records(&a->lane, p->queue, p->records, p->spent, p->count);
         p->sample_count = a->lane.sample_count;
     } else if (p->sample_count) {
-        const struct analysis_sink *sink = &a->lane.sinks[stage - SINKS];
+        const struct spex_sink *sink = &a->lane.sinks[stage - SINKS];
         struct memory_pause pause = memory_pause();
         sink->call(sink->context, p->samples, p->sample_count);
         memory_resume(pause);
@@ -184,8 +184,7 @@ static void start_queue(struct queue *q, bool again)
     q->stacks = q->allocs = NULL;
 }
 
-static void start_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
-                       size_t sink_count)
+static void start_pass(struct spex_analysis *a, const struct spex_sink *sinks, size_t sink_count)
 {
     const bool again = a->only && a->counted;
     memset(&a->totals, 0, sizeof a->totals);
@@ -236,7 +235,7 @@ static void end_pass(struct spex_analysis *a)
         t->first_time = t->last_time = 0;
 }
 
-enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
+enum spex_status merge_file(struct spex_analysis *a, const struct spex_sink *sinks,
                             size_t sink_count, struct shards *shards, struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;

@@ -155,7 +155,7 @@ struct lane {
     uint8_t *room;               /* see perfdata/spans.h */
     struct spex_sample *samples; /* of the piece that is joined */
     size_t sample_count, sample_most;
-    const struct analysis_sink *sinks;
+    const struct spex_sink *sinks;
     size_t sink_count;
     struct spex_totals totals;
     struct clock_intervals *intervals; /* see analysis_count_time */
@@ -388,7 +388,7 @@ void piece_share(struct lane *lane, const struct piece *piece);
  */
 void merge_losses(struct spex_analysis *a);
 /* shards: NULL, or what threads count apart. */
-enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
+enum spex_status merge_file(struct spex_analysis *a, const struct spex_sink *sinks,
                             size_t sink_count, struct shards *shards, struct spex_error *error);
 
 #endif

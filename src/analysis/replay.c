@@ -275,7 +275,7 @@ static void add_up(struct replayer *r)
 static bool look(struct replayer *r)
 {
     struct spex_analysis *a = r->analysis;
-    const struct analysis_sink sink = {.call = collect, .context = r};
+    const struct spex_sink sink = {.call = collect, .context = r};
     const struct spex_analysis_options options = a->options;
     const struct line_set *only = a->only;
     const unsigned want = a->filter_want;

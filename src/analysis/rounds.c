@@ -57,7 +57,7 @@ struct rounds {
     struct strand *strands;
     size_t room; /* records of a strand */
     enum spex_status status;
-    const struct sink_slices *how;
+    const struct spex_sink_slices *how;
     void *context;
     struct mark *marks;
     uint64_t *cuts; /* slice n has the keys from cuts[n] to cuts[n + 1] */
@@ -449,7 +449,8 @@ static void free_copies(void *item)
     memory_free(((struct copies *)item)->samples);
 }
 
-static const struct sink_slices as_copies = {sizeof(struct copies), copy, pass_copies, free_copies};
+static const struct spex_sink_slices as_copies = {sizeof(struct copies), copy, pass_copies,
+                                                  free_copies};
 
 enum spex_status rounds_run(struct spex_analysis *a)
 {

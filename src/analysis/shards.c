@@ -26,7 +26,7 @@ static unsigned threads_of(const struct spex_analysis *a)
     return threads < most ? threads : (unsigned)most;
 }
 
-struct shards *shards_new(struct spex_analysis *a, const struct analysis_sink *sinks, size_t count)
+struct shards *shards_new(struct spex_analysis *a, const struct spex_sink *sinks, size_t count)
 {
     const unsigned threads = threads_of(a);
     bool all = threads > 1 && count;
@@ -41,7 +41,7 @@ struct shards *shards_new(struct spex_analysis *a, const struct analysis_sink *s
     s->sink_count = count;
     for (unsigned t = 0; t < s->count && all; t++)
         for (size_t i = 0; i < count && all; i++) {
-            struct analysis_sink *own = &s->shards[t].sinks[i];
+            struct spex_sink *own = &s->shards[t].sinks[i];
             *own = sinks[i];
             own->context = sinks[i].shards->split(sinks[i].context, threads);
             all = own->context != NULL;
@@ -65,7 +65,7 @@ static void add_two(void *user, size_t job, unsigned thread)
     struct shards *s = adding->shards;
     const size_t sink = job % s->sink_count;
     const unsigned to = (unsigned)(job / s->sink_count) * 2 * adding->apart;
-    const struct sink_shards *how = s->sinks[sink].shards;
+    const struct spex_sink_shards *how = s->sinks[sink].shards;
     volatile bool exact = false;
     (void)thread;
     if (to + adding->apart >= s->count || !adding->exact)

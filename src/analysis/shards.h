@@ -14,15 +14,15 @@
 struct shards {
     unsigned count; /* threads */
     struct shard {
-        struct analysis_sink sinks[ANALYSIS_SINKS];
+        struct spex_sink sinks[SPEX_SINKS_MAX];
         uint32_t versions; /* see struct lane */
     } * shards;
-    const struct analysis_sink *sinks;
+    const struct spex_sink *sinks;
     size_t sink_count;
 };
 
 /* As analysis->shards. NULL: the sinks, the files or the options allow one thread alone. */
-struct shards *shards_new(struct spex_analysis *analysis, const struct analysis_sink *sinks,
+struct shards *shards_new(struct spex_analysis *analysis, const struct spex_sink *sinks,
                           size_t count);
 /*
  * Adds up what the threads counted. False if one thread would have counted otherwise: the sinks

@@ -60,11 +60,12 @@ static void take_lines(void *context, void *sum)
     SHARD_SWAP(to, from, with_source);
 }
 
-static const struct sink_shards line_shards = {split_lines, join_lines, take_lines, drop};
+static const struct spex_sink_shards line_shards = {split_lines, join_lines, take_lines, drop};
 
-struct analysis_sink sharing_finds(struct spex_sharing *s)
+struct spex_sink spex_sink_find(struct spex_sharing *s)
 {
-    return (struct analysis_sink){spex_sharing_find, s, &line_shards};
+    assert(s);
+    return (struct spex_sink){spex_sharing_find, s, &line_shards, NULL};
 }
 
 /* ---- second pass: how candidates are used ---- */
@@ -128,9 +129,10 @@ static void take_uses(void *context, void *sum)
     group_shards.take(to->group, from->group);
 }
 
-static const struct sink_shards use_shards = {split_uses, join_uses, take_uses, drop};
+static const struct spex_sink_shards use_shards = {split_uses, join_uses, take_uses, drop};
 
-struct analysis_sink sharing_looks(struct spex_sharing *s)
+struct spex_sink spex_sink_look(struct spex_sharing *s)
 {
-    return (struct analysis_sink){spex_sharing_look, s, &use_shards};
+    assert(s);
+    return (struct spex_sink){spex_sharing_look, s, &use_shards, NULL};
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct advice advice_new(struct profile *p, bool wanted, struct analysis_sink sink)
+struct advice advice_new(struct profile *p, bool wanted, struct spex_sink sink)
 {
     struct advice a = {0};
     struct spex_error error;
@@ -14,13 +14,13 @@ struct advice advice_new(struct profile *p, bool wanted, struct analysis_sink si
         exit(CLI_DATA);
     }
     if (a.findings)
-        advice_feed(&a, (struct analysis_sink){findings_sink, a.findings, &findings_shards});
+        advice_feed(&a, (struct spex_sink){findings_sink, a.findings, &findings_shards});
     if (sink.call)
         advice_feed(&a, sink);
     return a;
 }
 
-void advice_feed(struct advice *a, struct analysis_sink sink)
+void advice_feed(struct advice *a, struct spex_sink sink)
 {
     a->sinks[a->sink_count++] = sink;
 }

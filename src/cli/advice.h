@@ -8,13 +8,13 @@
 /* A pass that also looks for findings. */
 struct advice {
     struct findings *findings;
-    struct analysis_sink sinks[ANALYSIS_SINKS];
+    struct spex_sink sinks[SPEX_SINKS_MAX];
     size_t sink_count;
 };
 /* wanted false: samples go to sink alone, and there are no findings. It may be {0}: none. */
-struct advice advice_new(struct profile *profile, bool wanted, struct analysis_sink sink);
+struct advice advice_new(struct profile *profile, bool wanted, struct spex_sink sink);
 /* Adds another sink, which may run at the same time. */
-void advice_feed(struct advice *advice, struct analysis_sink sink);
+void advice_feed(struct advice *advice, struct spex_sink sink);
 void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);

@@ -26,7 +26,7 @@ struct annotate_options {
 enum { GROUP, CALLERS, GROUPS }; /* CALLERS: NULL: there are no call stacks */
 
 struct annotate {
-    struct group_feed feed;            /* into groups */
+    struct spex_feed feed;             /* into groups */
     struct spex_group *groups[GROUPS]; /* of the function */
     const struct spex_symbol *symbol;
     struct spex_analysis *analysis;
@@ -65,7 +65,7 @@ static int count_function(struct profile *p, struct annotate *a, const struct ev
             spex_group_derive(lines, every->pcs);
         return CLI_OK;
     }
-    const struct analysis_sink sinks[] = {{feed, a, &group_feed_shards}, group_sink(lines)};
+    const struct spex_sink sinks[] = {spex_sink_groups(&a->feed, feed), spex_sink_group(lines)};
     return profile_run_all(p, sinks, lines ? 2 : 1);
 }
 
@@ -359,11 +359,12 @@ static int run_annotate(void *options, int argc, char **argv)
                          .groups = {profile_group(&p, by_pc + 1, 1, percentiles)},
                          .analysis = p.analysis};
     spex_group_derive(every.symbols, every.pcs);
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, group_sink(every.pcs));
+    struct advice advice =
+        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_sink_group(every.pcs));
     if (spex_analysis_stacks(p.analysis) != SPEX_STACKS_NONE) {
         a.groups[CALLERS] = profile_group(&p, by_caller + 1, 1, 0);
         every.calls = profile_group(&p, by_caller, 2, 0);
-        advice_feed(&advice, group_sink(every.calls));
+        advice_feed(&advice, spex_sink_group(every.calls));
     }
     /* the hottest of all, if there is no function to look at */
     struct spex_group *lines = argv[0] ? NULL : profile_group(&p, by_line, 2, percentiles);

@@ -271,7 +271,7 @@ static int run_archive(void *options, int argc, char **argv)
                                      base_name(p.paths[i]));
     }
     if (!p.status)
-        p.status = profile_run(&p, (struct analysis_sink){look_up, &p});
+        p.status = profile_run(&p, (struct spex_sink){look_up, &p});
     if (!p.status)
         p.status = write_archive(&p, o->output ? o->output : name, o->mode);
     return profile_close(&p);

@@ -56,7 +56,7 @@ static const struct table_column columns[] = {
 };
 
 struct branch {
-    struct group_feed feed; /* into groups */
+    struct spex_feed feed; /* into groups */
     struct spex_group *groups[SECTIONS];
 };
 
@@ -153,8 +153,8 @@ static int run_branch(void *options, int argc, char **argv)
     for (unsigned s = 0; s < SECTIONS; s++)
         b.groups[s] =
             profile_group(&p, sections[s].keys, sections[s].key_count, SPEX_GROUP_PERCENTILES);
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV,
-                                      (struct analysis_sink){feed, &b, &group_feed_shards});
+    struct advice advice =
+        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_sink_groups(&b.feed, feed));
     p.status = advice_run(&advice, &p);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);

@@ -170,7 +170,7 @@ static void print_json(struct profile *p, const struct spex_sharing *s)
         table_free(uses);
     }
     json_end(&json);
-    struct advice advice = advice_new(p, true, (struct analysis_sink){0});
+    struct advice advice = advice_new(p, true, (struct spex_sink){0});
     findings_finish(advice.findings, s);
     advice_json(&advice, &json);
     advice_free(&advice);
@@ -248,11 +248,11 @@ static int run_c2c(void *options, int argc, char **argv)
         p.status = CLI_DATA;
         return profile_close(&p);
     }
-    p.status = profile_run(&p, sharing_finds(s));
+    p.status = profile_run(&p, spex_sink_find(s));
     if (!p.status) {
         size_t found = spex_sharing_choose(s);
         if (found)
-            p.status = profile_run(&p, sharing_looks(s));
+            p.status = profile_run(&p, spex_sink_look(s));
         spex_sharing_finish(s);
     }
     if (!p.status && o->profile.format == TABLE_AS_JSON) {

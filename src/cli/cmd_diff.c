@@ -542,7 +542,7 @@ static int run_diff(void *options, int argc, char **argv)
     bool advise = more.want & SPEX_WANT_SYMBOL && o->profile.format != TABLE_AS_CSV;
     for (unsigned s = 0; s < 2; s++) {
         c.groups[s] = profile_group(&p[s], keys, key_count, SPEX_GROUP_PERCENTILES);
-        c.advice[s] = advice_new(&p[s], advise, group_sink(c.groups[s]));
+        c.advice[s] = advice_new(&p[s], advise, spex_sink_group(c.groups[s]));
         p[s].status = advice_run(&c.advice[s], &p[s]);
         spex_group_sort(c.groups[s], SPEX_BY_TIME);
         c.time[s] = spex_row_time(total_of(&c, s));

@@ -83,8 +83,7 @@ static bool make(void *context, int fd)
     w->job.out = &out;
     export_begin(w->format, &w->job);
     w->profile->status =
-        w->format->sink ? profile_run(w->profile, (struct analysis_sink){w->format->sink, &w->job})
-                        : 0;
+        w->format->sink ? profile_run(w->profile, (struct spex_sink){w->format->sink, &w->job}) : 0;
     enum spex_status status = export_end(w->format, &w->job);
     bool ok = !status && !w->profile->status;
     int error = out_fini(&out);

@@ -37,7 +37,7 @@ static const struct {
 };
 
 struct mem {
-    struct group_feed feed;
+    struct spex_feed feed;
     struct spex_group *fed[3]; /* groups that take samples; the others are derived from them */
     struct spex_group *groups[SECTIONS], *levels;
 };
@@ -219,8 +219,8 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
     bool json = p->options->format == TABLE_AS_JSON;
     struct spex_group *group = profile_group(p, keys, count, columns_percentiles(p->options));
     m.fed[m.feed.count++] = group;
-    struct advice advice = advice_new(p, p->options->format != TABLE_AS_CSV,
-                                      (struct analysis_sink){feed, &m, &group_feed_shards});
+    struct advice advice =
+        advice_new(p, p->options->format != TABLE_AS_CSV, spex_sink_groups(&m.feed, feed));
     p->status = advice_run(&advice, p);
     spex_group_sort(group, SPEX_BY_TIME);
     if (!p->status && !profile_empty(p, spex_group_total(group)->stats.samples, nothing)) {
@@ -327,8 +327,8 @@ static int run_mem(void *options, int argc, char **argv)
     m.fed[m.feed.count++] = m.levels;
     m.fed[m.feed.count++] = m.groups[DATA];
     m.fed[m.feed.count++] = m.groups[LINES];
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV,
-                                      (struct analysis_sink){feed, &m, &group_feed_shards});
+    struct advice advice =
+        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_sink_groups(&m.feed, feed));
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)

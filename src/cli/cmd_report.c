@@ -62,7 +62,7 @@ static int report_calls(const struct report_options *o, char **argv)
         return profile_close(&p);
     }
     struct calls *calls = calls_new(&p);
-    p.status = profile_run(&p, (struct analysis_sink){calls_sink, calls});
+    p.status = profile_run(&p, (struct spex_sink){calls_sink, calls});
     if (!p.status && !profile_empty(&p, spex_analysis_totals(p.analysis)->kept, ""))
         p.status = calls_print(calls, &p);
     calls_free(calls);
@@ -99,7 +99,7 @@ static int run_report(void *options, int argc, char **argv)
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
     /* findings name code: leave them out if nothing else needs symbols */
     bool advise = more.want & SPEX_WANT_SYMBOL && !o->slices && o->profile.format != TABLE_AS_CSV;
-    struct advice advice = advice_new(&p, advise, group_sink(group));
+    struct advice advice = advice_new(&p, advise, spex_sink_group(group));
     p.status = advice_run(&advice, &p);
     spex_group_sort(group, SPEX_BY_TIME);
     bool any = !p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "");

@@ -182,8 +182,8 @@ static void free_lines(void *item)
     out_fini(item);
 }
 
-static const struct sink_slices line_slices = {sizeof(struct out), make_lines, put_lines,
-                                               free_lines};
+static const struct spex_sink_slices line_slices = {sizeof(struct out), make_lines, put_lines,
+                                                    free_lines};
 
 /* Whether threads can make lines apart: how many may be asked for is not known to one of them. */
 static bool lines_apart(const struct script *s)
@@ -203,7 +203,7 @@ static int new_writer(struct script *s, struct writer *w)
 static int put_samples(struct script *s)
 {
     const unsigned threads = lines_apart(s) ? cli_threads(s->options->threads) : 0;
-    struct analysis_sink sink = {.context = &s->writer};
+    struct spex_sink sink = {.context = &s->writer};
     sink.call = s->put = s->options->itrace ? itrace_feed : feed;
     sink.slices = threads ? &line_slices : NULL;
     s->others = memory_aligned(APART, (threads + 1) * sizeof *s->others);

@@ -206,7 +206,7 @@ static int stat_profile(const struct profile_options *o, uint64_t *samples)
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, keys, 1, 0);
-    p.status = profile_run(&p, group_sink(group));
+    p.status = profile_run(&p, spex_sink_group(group));
     spex_group_sort(group, SPEX_BY_SAMPLES);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
         if (!stat_data())

@@ -356,7 +356,7 @@ static int run_truth(void *options, int argc, char **argv)
     struct spex_group *group = profile_group(&p, keys, key_count, 0);
     struct counting counting = {p.analysis, group, &population};
     struct spex_error error;
-    p.status = profile_run(&p, group_sink(group));
+    p.status = profile_run(&p, spex_sink_group(group));
     const struct spex_totals *t = spex_analysis_totals(p.analysis);
     population.unseen = t->unseen;
     population.time = (double)(t->spent + t->beside_loss); /* a cycle is 1 ns */

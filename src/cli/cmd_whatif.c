@@ -149,7 +149,7 @@ static int read_profile(const struct profile_options *options, const char *path,
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, &key, 1, 0);
-    status = profile_run(&p, group_sink(group));
+    status = profile_run(&p, spex_sink_group(group));
     spex_group_sort(group, SPEX_BY_TIME);
     for (size_t i = 0; i < spex_group_count(group) && i < MOST; i++) {
         const struct spex_row *row = spex_group_row(group, i);

@@ -252,7 +252,7 @@ enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_op
     struct export_job job = {.analysis = p.analysis, .settings = settings};
     export_begin(format, &job);
     if (export_clickhouse_ready(&job)) {
-        p.status = profile_run(&p, (struct analysis_sink){format->sink, &job});
+        p.status = profile_run(&p, (struct spex_sink){format->sink, &job});
         fleet->failed = p.status != CLI_OK;
     }
     if (export_end(format, &job)) {

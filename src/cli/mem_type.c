@@ -252,7 +252,7 @@ int mem_by_type(struct profile *p, const char *type)
 {
     struct by_type b = {.analysis = p->analysis, .wanted = type};
     b.group = profile_group(p, keys, KEYS, columns_percentiles(p->options));
-    p->status = profile_run(p, (struct analysis_sink){feed, &b});
+    p->status = profile_run(p, (struct spex_sink){feed, &b});
     spex_group_sort(b.group, SPEX_BY_KEYS);
     const char *why = "has data of this type: --sort type lists those it has";
     if (perf_word("--type", type, strlen(type)))

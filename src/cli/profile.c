@@ -227,15 +227,15 @@ struct spex_group *profile_group(struct profile *p, const enum spex_key *keys, s
     return group;
 }
 
-int profile_run(struct profile *p, struct analysis_sink sink)
+int profile_run(struct profile *p, struct spex_sink sink)
 {
     return profile_run_all(p, &sink, 1);
 }
 
-int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t count)
+int profile_run_all(struct profile *p, const struct spex_sink *sinks, size_t count)
 {
     struct spex_error error;
-    enum spex_status status = analysis_run(p->analysis, sinks, count, &error);
+    enum spex_status status = spex_analysis_pass(p->analysis, sinks, count, &error);
     cli_progress_end();
     if (p->progress) /* of files that were fetched */
         fputs("\r\033[K", stderr);

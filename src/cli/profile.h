@@ -115,8 +115,8 @@ int profile_output(const struct profile *profile, struct output *output, const c
 /* Where its source files may come from. */
 struct source_places profile_sources(const struct profile_options *options);
 /* One pass; CLI_OK or the exit status. */
-int profile_run(struct profile *profile, struct analysis_sink sink);
-int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);
+int profile_run(struct profile *profile, struct spex_sink sink);
+int profile_run_all(struct profile *profile, const struct spex_sink *sinks, size_t count);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 struct slices {
-    struct group_feed feed; /* into groups */
+    struct spex_feed feed; /* into groups */
     struct spex_group *groups[SLICES_MOST];
     unsigned count;
     uint64_t first;
@@ -75,7 +75,7 @@ int slices_print(struct profile *p, const struct spex_group *group, const enum s
     s.width = (double)(t->last_time - t->first_time + 1) / count;
     for (unsigned i = 0; i < count; i++)
         s.groups[i] = profile_group(p, keys, key_count, 0);
-    int status = profile_run(p, (struct analysis_sink){feed, &s, &group_feed_shards});
+    int status = profile_run(p, spex_sink_groups(&s.feed, feed));
     struct table_column columns[1 + SLICES_MOST + SPEX_KEYS_MAX + 1] = {
         {"time", "time", TABLE_PERCENT, 0, "share of the time"}};
     char names[SLICES_MOST][2][16];

@@ -264,7 +264,7 @@ static int print_table(const struct top_view *v, char paths[PARTS][PATH], size_t
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, &key, 1, columns_percentiles(&o));
-    status = profile_run(&p, group_sink(group));
+    status = profile_run(&p, spex_sink_group(group));
     spex_group_sort(group, orders[v->order]);
     if (!status && spex_group_total(group)->stats.samples) {
         struct table_column *columns;

@@ -116,12 +116,12 @@ int whatif_find(const struct profile_options *reading, const char *file,
         cli_error("%s", error.text);
         return CLI_DATA;
     }
-    struct advice advice = advice_new(&p, true, sharing_finds(sharing));
+    struct advice advice = advice_new(&p, true, spex_sink_find(sharing));
     status = advice_run(&advice, &p);
     for (size_t i = 0; !status && (finding = findings_at(advice.findings, i)); i++)
         add(findings, finding, 0);
     if (!status && spex_sharing_choose(sharing))
-        status = profile_run(&p, sharing_looks(sharing));
+        status = profile_run(&p, spex_sink_look(sharing));
     spex_sharing_finish(sharing);
     if (!status)
         add_lines(findings, &p, sharing);

@@ -50,7 +50,7 @@ enum { NODES_MOST = 8 };
 struct nodes *nodes_new(struct spex_analysis *analysis);
 void nodes_free(struct nodes *nodes);
 void nodes_sink(void *context, const struct spex_sample *samples, size_t count);
-extern const struct sink_shards nodes_shards;
+extern const struct spex_sink_shards nodes_shards;
 /* Adds the samples of a page by node; and writes such counts: "nodes". */
 void nodes_add(const struct nodes *nodes, uint64_t page, uint64_t space,
                uint64_t counts[NODES_MOST]);

@@ -144,7 +144,7 @@ static void drop(void *shard)
     nodes_free(shard);
 }
 
-const struct sink_shards nodes_shards = {split, join, take, drop};
+const struct spex_sink_shards nodes_shards = {split, join, take, drop};
 
 void nodes_add(const struct nodes *n, uint64_t page, uint64_t space, uint64_t counts[NODES_MOST])
 {

@@ -79,7 +79,7 @@ feed_kept(const struct report *r, const struct spex_sample *samples, size_t coun
 
 /* The context of a sink. */
 struct feeding {
-    struct group_feed to; /* groups */
+    struct spex_feed to; /* groups */
     struct spex_group *groups[3];
     const struct report *report;
 };
@@ -125,13 +125,13 @@ FEED(hot, is_hot)
 FEED(targets, has_target)
 #undef FEED
 
-static struct analysis_sink feed_sink(struct feeding *f, spex_sample_sink *sink)
+static struct spex_sink feed_sink(struct feeding *f, spex_sample_sink *sink)
 {
     f->to.size = sizeof *f;
     f->to.groups = f->groups;
     while (f->to.count < sizeof f->groups / sizeof *f->groups && f->groups[f->to.count])
         f->to.count++;
-    return (struct analysis_sink){sink, f, &group_feed_shards};
+    return spex_sink_groups(&f->to, sink);
 }
 
 /* All records: everything but the cells of hot lines, and how lines are shared. */
@@ -141,19 +141,19 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
         .report = r, .groups = {r->cubes[CODE].fine, r->feeds[RUNNING], r->cubes[STACKS].fine}};
     struct feeding memory = {.report = r, .groups = {r->feeds[ACCESSES], r->cubes[PAGES].fine}};
     struct feeding targets = {.report = r, .groups = {r->cubes[TARGETS].fine}};
-    const struct analysis_sink sinks[] = {
+    const struct spex_sink sinks[] = {
         feed_sink(&code, feed_code),
         feed_sink(&memory, feed_memory),
         feed_sink(&targets, feed_targets),
         {findings_sink, r->findings, &findings_shards},
-        sharing_finds(r->sharing),
+        spex_sink_find(r->sharing),
         {nodes_sink, r->nodes, &nodes_shards} /* the last: if there are some */
     };
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
     analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
     analysis_count_time(r->analysis, &intervals);
-    enum spex_status status = analysis_run(r->analysis, sinks, count, error);
+    enum spex_status status = spex_analysis_pass(r->analysis, sinks, count, error);
     analysis_count_time(r->analysis, NULL);
     return status;
 }
@@ -162,7 +162,7 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
 static enum spex_status look_closer(struct report *r, struct spex_error *error)
 {
     struct feeding hot = {.report = r, .groups = {r->cubes[LINES].fine}};
-    const struct analysis_sink sinks[] = {feed_sink(&hot, feed_hot), sharing_looks(r->sharing)};
+    const struct spex_sink sinks[] = {feed_sink(&hot, feed_hot), spex_sink_look(r->sharing)};
     enum spex_status status = SPEX_OK;
     r->lines = sharing_hottest(r->sharing, LINES_MOST, &r->line_count);
     spex_sharing_choose(r->sharing);
@@ -179,7 +179,7 @@ static enum spex_status look_closer(struct report *r, struct spex_error *error)
                         SPEX_WANT_SPENT,
                     &r->closer);
     if (r->line_count)
-        status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
+        status = spex_analysis_pass(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
     analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
     return status;
 }

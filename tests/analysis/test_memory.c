@@ -70,10 +70,10 @@ static void look_at_samples(void *context, const struct spex_sample *samples, si
 
 enum how { IN_TURN, ORDERED, APART, RAW }; /* APART: each queue by a thread of its own */
 
-static enum spex_status run(struct spex_analysis *a, struct analysis_sink sink,
+static enum spex_status run(struct spex_analysis *a, struct spex_sink sink,
                             struct spex_error *error)
 {
-    return analysis_run(a, &sink, 1, error);
+    return spex_analysis_pass(a, &sink, 1, error);
 }
 
 /* What an allocator has given out; each of its blocks says so before it begins. */
@@ -135,7 +135,7 @@ static bool use(const char *path, enum how how)
     }
     enum spex_status status = spex_group_new(a, &table, &group, &error);
     if (!status)
-        status = run(a, group_sink(group), &error);
+        status = run(a, spex_sink_group(group), &error);
     if (!status)
         status = spex_group_sort(group, SPEX_BY_SAMPLES);
     for (size_t i = 0; !status && i < spex_group_count(group); i++) {
@@ -148,9 +148,9 @@ static bool use(const char *path, enum how how)
     if (!status)
         status = spex_sharing_new(a, &sharing, &error);
     if (!status)
-        status = run(a, sharing_finds(sharing), &error);
+        status = run(a, spex_sink_find(sharing), &error);
     if (!status && spex_sharing_choose(sharing))
-        status = run(a, sharing_looks(sharing), &error);
+        status = run(a, spex_sink_look(sharing), &error);
     else if (!status && how != RAW)
         status = SPEX_NO_MEMORY; /* there are shared lines */
     if (!status)

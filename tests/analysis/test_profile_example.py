@@ -32,4 +32,16 @@ for name in ("threads-cpp", "threads-rs"):
     equal(f"{name}: the samples of each thread", mine, rows)
     code, out, err = run(example, "none.data", cwd=DIR, env={"LD_LIBRARY_PATH": BUILD})
     check(f"{name}: a file that is not there", code == 1 and "none.data" in err, (code, err))
+
+# Several sinks in one pass, which four threads share where the file has more queues than one.
+file = profile("mixed", 40000)
+code, out, err = run(os.path.join(BUILD, "tests/install/reader"), "threads", file, cwd=DIR)
+mine = [l.split("\t") for l in out.decode().splitlines()]
+rows = data("report", file, "--sort", "tid", "--percent-limit", "0", symbols=False)["rows"]
+equal("tables and a sink of our own, by several threads",
+      sorted(map(tuple, mine[:-3])), sorted((str(r["tid"]), str(r["samples"])) for r in rows))
+told = dict(mine)
+check("each sink had every sample once, in shards",
+      told.get("all") == str(sum(r["samples"] for r in rows)) and int(told["shards"]) > 1 and
+      0 < int(told["memory"]) < int(told["all"]), (told, err))
 done()

@@ -270,8 +270,8 @@ static void data_beyond_the_limit(void **state)
         assert_int_equal(spex_group_new(a, &table, &g, NULL), SPEX_OK);
         if (limited)
             group_set_limit(g, 512);
-        const struct analysis_sink sink = group_sink(g);
-        assert_int_equal(analysis_run(a, &sink, 1, NULL), SPEX_OK);
+        const struct spex_sink sink = spex_sink_group(g);
+        assert_int_equal(spex_analysis_pass(a, &sink, 1, NULL), SPEX_OK);
         spex_group_sort(g, SPEX_BY_SAMPLES);
         uint64_t sum = spex_group_error(g); /* the same with one thread and with several */
         uint64_t seen = limited ? spex_group_rest(g)->stats.samples : 0;

@@ -2,11 +2,15 @@
  * What a program with the installed headers and libraries alone can say of a profile, for
  * comparison with the commands:
  *   reader stacks FILE    "PC <tab> CALLER < CALLER ..." for each sample, the nearest first
+ *   reader threads FILE   "TID <tab> SAMPLES" for each thread, counted by four threads in a table,
+ *                         in one that a sink fills, and by a sink of our own; all must agree
  */
+#include <spex/sinks.h>
 #include <spex/stacks.h>
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct spex_error error;
@@ -41,11 +45,115 @@ static enum spex_status stacks(const char *path)
     return status;
 }
 
+/* A sink that threads have shards of; made counts those that are not yet dropped. */
+struct counter {
+    uint64_t samples;
+    unsigned *shards;
+};
+
+static void count_samples(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct counter *counter = context;
+    (void)samples;
+    counter->samples += count;
+}
+
+static void *split_counter(void *context, unsigned threads)
+{
+    const struct counter *of = context;
+    struct counter *shard = calloc(1, sizeof *shard);
+    (void)threads;
+    if (shard) {
+        shard->shards = of->shards;
+        ++*of->shards;
+    }
+    return shard;
+}
+
+static bool join_counters(void *to, void *from)
+{
+    ((struct counter *)to)->samples += ((struct counter *)from)->samples;
+    return true;
+}
+
+static void take_counter(void *context, void *sum)
+{
+    ((struct counter *)context)->samples = ((struct counter *)sum)->samples;
+}
+
+static void drop_counter(void *shard)
+{
+    free(shard);
+}
+
+struct memory_only {
+    struct spex_feed feed;
+    struct spex_group *groups[1];
+};
+
+static void feed_memory(void *context, const struct spex_sample *samples, size_t count)
+{
+    const struct memory_only *m = context;
+    for (size_t i = 0; i < count; i++)
+        if (spex_sample_memory(&samples[i]))
+            spex_group_sink(m->feed.groups[0], &samples[i], 1);
+}
+
+static enum spex_status count_threads(struct spex_analysis *analysis)
+{
+    static const struct spex_sink_shards shards = {split_counter, join_counters, take_counter,
+                                                   drop_counter};
+    static const enum spex_key keys[] = {SPEX_KEY_TID};
+    const struct spex_group_options table = {.size = sizeof table, .keys = keys, .key_count = 1};
+    unsigned made = 0;
+    struct counter counter = {.shards = &made};
+    struct memory_only memory = {.feed = {sizeof memory, memory.groups, 1}};
+    struct spex_group *group = NULL;
+    enum spex_status status = spex_group_new(analysis, &table, &group, &error);
+    if (!status)
+        status = spex_group_new(analysis, &table, &memory.groups[0], &error);
+    const struct spex_sink sinks[] = {spex_sink_group(group),
+                                      spex_sink_groups(&memory.feed, feed_memory),
+                                      {count_samples, &counter, &shards, NULL}};
+    if (!status)
+        status = spex_analysis_pass(analysis, sinks, 3, &error);
+    if (!status)
+        status = spex_group_sort(group, SPEX_BY_SAMPLES);
+    if (!status)
+        status = spex_group_sort(memory.groups[0], SPEX_BY_SAMPLES);
+    for (size_t i = 0; !status && i < spex_group_count(group); i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        printf("%" PRIu64 "\t%" PRIu64 "\n", spex_row_value(group, row, 0),
+               spex_row_stat(row, SPEX_STAT_SAMPLES));
+    }
+    if (!status)
+        printf("all\t%" PRIu64 "\nmemory\t%" PRIu64 "\nshards\t%u\n", counter.samples,
+               spex_row_stat(spex_group_total(memory.groups[0]), SPEX_STAT_SAMPLES), made);
+    spex_group_free(group);
+    spex_group_free(memory.groups[0]);
+    return status;
+}
+
+static enum spex_status threads(const char *path)
+{
+    const struct spex_analysis_options options = {
+        .size = sizeof options, .want = SPEX_WANT_DATA, .threads = 4};
+    struct spex_analysis *analysis;
+    enum spex_status status = spex_analysis_open(path, &options, &analysis, &error);
+    if (status != SPEX_OK)
+        return status;
+    status = count_threads(analysis);
+    spex_analysis_close(analysis);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     enum spex_status status = SPEX_INVALID;
     if (argc == 3 && !strcmp(argv[1], "stacks"))
         status = stacks(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "threads"))
+        status = threads(argv[2]);
     if (status != SPEX_OK)
         fprintf(stderr, "reader: %s\n", error.text);
     return status != SPEX_OK;
