@@ -417,8 +417,8 @@ ROOT = ["--symfs", f"{hostile.D}/root"]
 
 
 def everything(what, file, *args):
-    for to in ("collapsed", "speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo",
-               "parquet"):
+    for to in ("collapsed", "speedscope", "firefox", "pprof", "bolt", "brstack", "profgen",
+               "llvm", "autofdo", "parquet"):
         code, err = export(to, file, *args, symbols=not args)
         if not check(f"{to} of {what}", code in (0, 1) and os.path.exists(f"{DIR}/out.{to}"), err):
             continue
@@ -485,7 +485,7 @@ code, err = export("pprof", MIXED, "--weight", "latency")
 check("a weight that a format does not take is refused", code == 2 and "--weight" in err, err)
 code, out, err = spex("help", "formats")
 for to in ("collapsed", "speedscope", "firefox", "pprof", "callgrind", "cachegrind", "bolt",
-           "profgen", "llvm", "autofdo", "parquet"):
+           "brstack", "profgen", "llvm", "autofdo", "parquet"):
     check(f"help and docs/export.md know {to}",
           f"\n  {to}".encode() in out and f"`{to}`" in open(f"{SOURCE}/docs/export.md").read())
 done()

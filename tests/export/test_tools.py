@@ -142,6 +142,42 @@ else:
     check("llvm-bolt optimizes with it", code == 0 and "modified layout" in said, said)
     equal("and the program does what it did", run("qemu-aarch64", f"{DIR}/spe.bolted")[1], OUTPUT)
 
+# ---- branch stacks as text ----
+def stacks(text):
+    """[(from, to, mispredicted, cycles, previous target)] of what perf script -F ip,brstack says
+    of taken branches."""
+    rows = []
+    for line in text.splitlines():
+        words = [w.split("/") for w in line.split()[1:]]
+        if "MMAP" not in line and len(words[0]) > 5 and "N" not in words[0][2]:
+            rows.append((words[0][0], words[0][1], words[0][2] == "M", int(words[0][5]),
+                         words[1][1] if len(words) > 1 else None))
+    return rows
+
+
+for name in ("n1", "pbt"):
+    code, err = export("brstack", f"{name}.data", out=f"{name}.brstack", symbols=False)
+    check(f"brstack of {name}: it says if there are no runs", code == 0 and
+          ("no previous branch target" in err) == (name == "n1"), err)
+    rows = [json.loads(l) for l in spex("script", "-i", f"{name}.data", "--format", "json", "-F",
+                                        "pc,target,events,latency,prev_target", "--op", "branch",
+                                        cwd=DIR)[1].splitlines()]
+    want = [(r["pc"], r["target"], "mispredicted" in r["events"], r["latency"],
+             r.get("prev_target")) for r in rows if "not-taken" not in r["events"]]
+    text = open(f"{DIR}/{name}.brstack").read()
+    check(f"brstack of {name}: every taken branch, in order", len(want) > 1000 and
+          stacks(text) == want, f"{stacks(text)[:3]} {want[:3]}")
+    check(f"brstack of {name}: where the program is mapped",
+          re.search(rf"^PERF_RECORD_MMAP2 \d+/\d+: \[0x400000\(0x\w+\) @ 0x0 .*\]: r-xp "
+                    rf"{re.escape(os.path.realpath(HOT))}$", text, re.M), text[:500])
+    if not LONG or not os.path.exists(f"{PERF}/perf"):
+        later(f"perf 7 prints the branch stacks of {name}", "check-feeds")
+    else:
+        code, out, err = run(f"{PERF}/perf", "script", "--itrace=bl", "-F", "ip,brstack", "-i",
+                             f"{name}.data", cwd=DIR)
+        equal(f"perf 7 prints the branch stacks of {name}", collections.Counter(stacks(text)),
+              collections.Counter(stacks(out.decode())))
+
 # ---- LLVM's and gcc's sample profiles ----
 for name in ("n1", "pbt"):
     export("profgen", f"{name}.data", out=f"{name}.profgen", symbols=False)
@@ -154,6 +190,11 @@ for name in ("n1", "pbt"):
     text = open(f"{DIR}/{name}.prof").read() if os.path.exists(f"{DIR}/{name}.prof") else ""
     check(f"llvm-profgen takes {name}: work is hottest, next is inlined",
           code == 0 and text.startswith("work:") and " next:" in text, err + text[:300])
+    if name == "pbt":  # without previous targets branch stacks have no runs
+        code, out, err = use("llvm-profgen-22", "--binary=hot", "--perfscript=pbt.brstack",
+                             "--output=brstack.prof", "--format=text")
+        equal("llvm-profgen makes the same profile of branch stacks", code == 0 and
+              open(f"{DIR}/brstack.prof").read(), text)
     code, out, err = use("llvm-profdata-22", "merge", "--sample", f"{name}.prof", "-o",
                          f"{name}.profdata")
     check(f"llvm-profdata merges {name}", code == 0, err)

@@ -116,8 +116,8 @@ COMMANDS = [
     ["recover", CUT, "-o", "OUT"], ["html", "-i", PROFILE, "-o", "OUT"],
     ["archive", "-i", PROFILE, "-o", "OUT"],
     *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"]
-      for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "profgen",
-                 "llvm", "autofdo", "callgrind", "cachegrind")),
+      for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt",
+                 "brstack", "profgen", "llvm", "autofdo", "callgrind", "cachegrind")),
     ["export", "--to", "clickhouse", "--host", "x", "-i", PROFILE, *URL],
     ["ship", "--once", "--spool", "SPOOL", "--host", "x", *URL],
     ["export", "--to", "clickhouse", "--print-ddl"],

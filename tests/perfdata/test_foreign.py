@@ -18,7 +18,8 @@ NAMES = {1: "Intel PT", 2: "Intel BTS", 3: "Arm CoreSight ETM", 5: "s390", 6: "H
 COMMANDS = [["report"], ["script"], ["dump"], ["verify"], ["mem"], ["c2c"], ["branch"],
             ["annotate", "-i", PATH], ["html", "-o", OUT], ["diff", PATH, PATH],
             *(["export", "--to", to, "-o", OUT] for to in ("collapsed", "speedscope",
-              "firefox", "pprof", "callgrind", "bolt", "profgen", "llvm", "autofdo", "parquet"))]
+              "firefox", "pprof", "callgrind", "bolt", "brstack", "profgen", "llvm", "autofdo",
+              "parquet"))]
 
 
 def put(data):
