@@ -122,7 +122,7 @@ def test_faults(title, v):
            for n in ("unmapped", "read_only", "no_table", "full")], [(1, 0)] * 4)
     check(f"{title}: an interrupt for each full buffer", v["interrupt.count"] >= 3 and
           v["interrupt.pmbsr"] == 0x20001 and v["interrupt.after"] == 0, v["interrupt.count"])
-    equal(f"{title}: PMBIRQ is PPI 21 of the PE", v["interrupt.id"], 21)
+    equal(f"{title}: PMBIRQ is PPI 21 of the PE", v["interrupt.id"], 21, spec="BUF-137")
     # LIMIT is PMBPTR: each sample meets a full buffer, and the operations in between run.
     check(f"{title}: a buffer without room: an interrupt for each sample, and the program ends",
           20000 // 257 <= v["no_room.count"] <= 20000 and v["no_room.pmbsr"] == 0x20001 and
