@@ -97,6 +97,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
     struct spex_outcome *out = &v->pending.outcome;
     bool prefetch = is_prefetch(op_of(insn));
     unsigned count = 0;
+    uint64_t first = f->at + 1;
     for (size_t i = 0; i < e->run->access_count; i++) {
         if (e->run->access[i] >> 48 != at || count == PARTS)
             continue;
@@ -111,7 +112,10 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
         unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
         timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
     }
-    out->events |= sve_events(insn, count);
+    while (insn->sve && count && word_at(f, first) >> 48 != at)
+        first++;
+    if (insn->sve)
+        out->events |= sve_events(insn, count, flow_partial(f->ring)[first % FLOW_RING]);
     if (count)
         out->access[0] = v->pending.parts[0];
     if (count && plugin.user.allocs)

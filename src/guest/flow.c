@@ -361,7 +361,8 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
 {
     struct hot *h = v->hot;
     if (!h->ring) /* kept for the next thread with this number */
-        h->ring = need(aligned_alloc(FLOW_CHUNK * sizeof *h->ring, FLOW_RING * sizeof *h->ring));
+        h->ring = need(aligned_alloc(FLOW_CHUNK * sizeof *h->ring,
+                                     FLOW_RING * (sizeof *h->ring + sizeof *flow_partial(NULL))));
     take_lock();
     struct flow *f = account_new(v, cpu);
     f->ring = h->at = h->ring;

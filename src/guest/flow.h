@@ -56,6 +56,12 @@ enum flow_mark {
 
 enum flow_register { FLOW_SP, FLOW_X29, FLOW_X30, FLOW_REGISTERS };
 
+/* Behind the ring, by the first word of an SVE access: some of its elements are Inactive. */
+static inline bool *flow_partial(uint64_t *ring)
+{
+    return (bool *)(ring + FLOW_RING);
+}
+
 /* What a system call means to other threads. */
 enum flow_call {
     FLOW_PLAIN,      /* nothing */

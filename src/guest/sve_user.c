@@ -102,21 +102,18 @@ void sve_execute_full(unsigned vcpu, void *data)
     if (insn->sve->form == SVE_PREDICATED)
         return;
     sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : SVE_RUN, &list);
+    struct hot *h = &plugin.hot[vcpu];
+    if (list.count && !h->far)
+        flow_partial(h->ring)[h->at - h->ring] = list.events;
     for (unsigned i = 0; i < list.count; i++)
-        hot_access(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
+        hot_access(h, SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
 
-/* How many accesses there were, from what the full model knows. */
-uint64_t sve_events(const struct insn *insn, unsigned accesses)
+uint64_t sve_events(const struct insn *insn, bool accesses, bool partial)
 {
-    const struct sve *s = insn->sve;
-    if (!s || s->form == SVE_WHOLE || s->form == SVE_PREDICATED)
+    if (insn->sve->form == SVE_WHOLE || insn->sve->form == SVE_PREDICATED)
         return 0;
-    unsigned all = s->form == SVE_ONE          ? 1
-                   : s->form == SVE_CONTIGUOUS ? (s->count * s->size + SVE_RUN - 1) / SVE_RUN
-                                               : s->count;
-    if ((s->faults_first || s->hint) && accesses)
-        return 0; /* fewer may have another reason; lines, not elements */
-    return (accesses < all ? BIT(SPEX_EV_PARTIAL_PRED) : 0) |
-           (accesses ? 0 : BIT(SPEX_EV_EMPTY_PRED));
+    if (!accesses)
+        return BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED);
+    return partial ? BIT(SPEX_EV_PARTIAL_PRED) : 0;
 }

@@ -294,8 +294,9 @@ void sve_switch(unsigned vcpu, void *data);
 /* A handler is entered; a system call is made, perhaps rt_sigreturn. */
 void sve_signalled(void);
 void sve_call(bool sigreturn);
-/* Partial and empty predicate, by the number of accesses. */
-uint64_t sve_events(const struct insn *insn, unsigned accesses);
+/* Partial and empty predicate of a load, store or prefetch: it had accesses, not of all elements.
+ */
+uint64_t sve_events(const struct insn *insn, bool accesses, bool partial);
 
 /* ---- doubt.c: instructions that QEMU's CPU may not have ---- */
 
