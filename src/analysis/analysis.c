@@ -227,7 +227,8 @@ static _Thread_local unsigned held; /* times */
 unsigned analysis_together(struct spex_analysis *a, bool on)
 {
     const unsigned threads = analysis_first(a)->options.threads;
-    analysis_first(a)->parallel = on && threads > 1;
+    if (threads > 1)
+        analysis_first(a)->together += on ? 1 : -1u;
     return threads ? threads : 1;
 }
 
@@ -235,7 +236,7 @@ unsigned analysis_lock(struct spex_analysis *a)
 {
     struct spex_analysis *first = analysis_first(a);
     const unsigned before = held;
-    if (first->parallel && !held++)
+    if (first->together && !held++)
         pthread_mutex_lock(&first->lock);
     return before;
 }

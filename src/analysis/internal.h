@@ -180,8 +180,8 @@ double weights_off(const struct spex_analysis *analysis);
 struct spex_interval share_interval(double share, double variance);
 
 /*
- * Between two calls several threads may ask the analysis for names and places, outside of passes;
- * the result is how many threads there may be.
+ * Between two calls several threads may ask the analysis for names and places; it may be nested,
+ * in one thread or in several. The result is how many threads there may be.
  */
 unsigned analysis_together(struct spex_analysis *analysis, bool on);
 /* Threads cannot count apart what one would: a sink says so, and one thread does it. */

@@ -228,9 +228,9 @@ enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
     const struct jobs jobs = {&run, a->queue_count, run_queue};
     bool done = memory_guarded(memory_current(), start(&run, a, shards));
     if (done) {
-        analysis_first(a)->parallel = true;
+        analysis_together(a, true);
         jobs_run(&jobs, shards->count);
-        analysis_first(a)->parallel = false;
+        analysis_together(a, false);
         done = memory_guarded(memory_current(), lanes_add_up(&run.lanes));
     }
     if (!done)

@@ -130,9 +130,9 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     need_pieces(a, threads);
     turn.most = by_batch ? a->batch : PIECE;
     a->lane.sample_most = PIECE + 1; /* a piece is never flushed from within */
-    analysis_first(a)->parallel = threads > 1;
+    analysis_together(a, true);
     stages_run(&job, threads);
-    analysis_first(a)->parallel = false;
+    analysis_together(a, false);
     return turn.status;
 }
 

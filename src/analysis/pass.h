@@ -222,7 +222,7 @@ struct spex_analysis {
      * several threads.
      */
     pthread_mutex_t lock;
-    bool parallel;
+    _Atomic unsigned together; /* see analysis_together */
 
     /* If there are several files, each is an analysis, and the first one has what they share. */
     struct spex_analysis *whole;       /* of the others: the first */

@@ -55,6 +55,9 @@ struct rounds {
     struct spex_analysis *analysis;
     struct lanes lanes;
     struct strand *strands;
+    /* Call stacks are read through the file's one cursor into the file's one table, which numbers
+     * them as they come: by one thread, and in the same order whatever the number of lanes. */
+    unsigned readers;
     size_t room; /* records of a strand */
     enum spex_status status;
     const struct spex_sink_slices *how;
@@ -142,17 +145,18 @@ static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
 }
 
 /* The queues of a lane stay with it, since their threads are its own. */
-static void read_queues(struct rounds *r, unsigned lane)
+static void read_queues(struct rounds *r, size_t reader)
 {
-    for (size_t i = lane; i < r->analysis->queue_count; i += r->lanes.count)
-        read_on(r, lanes_get(&r->lanes, lane), &r->strands[r->lanes.order[i]]);
+    for (size_t i = reader; i < r->analysis->queue_count; i += r->readers)
+        read_on(r, lanes_get(&r->lanes, (unsigned)(i % r->lanes.count)),
+                &r->strands[r->lanes.order[i]]);
 }
 
-static void read_lane(void *user, size_t job, unsigned thread)
+static void read_some(void *user, size_t job, unsigned thread)
 {
     struct rounds *r = user;
     (void)thread;
-    if (!memory_guarded(memory_current(), read_queues(r, (unsigned)job)))
+    if (!memory_guarded(memory_current(), read_queues(r, job)))
         analysis_no_memory(analysis_first(r->analysis));
 }
 
@@ -337,7 +341,8 @@ static void start(struct rounds *r, struct spex_analysis *a, unsigned threads)
     const bool stacks = a->stacks && a->options.want & SPEX_WANT_STACK;
     const bool allocs = a->allocs && a->options.want & SPEX_WANT_ALLOC;
     r->strands = memory_get(queues, sizeof *r->strands);
-    r->room = room_of(a, threads);
+    r->readers = stacks || allocs ? 1 : threads;
+    r->room = room_of(a, r->readers);
     for (size_t i = 0; i < queues; i++) {
         struct strand *s = &r->strands[i];
         s->queue = &a->queues[i];
@@ -368,18 +373,16 @@ static void start(struct rounds *r, struct spex_analysis *a, unsigned threads)
 static void run_rounds(struct rounds *r)
 {
     struct spex_analysis *a = r->analysis;
-    const struct jobs reading = {r, r->lanes.count, read_lane};
-    /* Call stacks are read through the file's one cursor into the file's one table. */
-    const bool joins = r->strands[0].stacks || r->strands[0].allocs;
+    const struct jobs reading = {r, r->readers, read_some};
     for (bool ended = false; !ended && !analysis_ends(a);) {
-        analysis_first(a)->parallel = r->lanes.count > 1;
-        jobs_run(&reading, joins ? 1 : r->lanes.count);
+        analysis_together(a, true);
+        jobs_run(&reading, r->readers);
         const size_t total = take(r);
         cut(r, total);
         r->put = 0;
         const struct jobs merging = {r, total ? r->slice_count : 0, run_slice};
         jobs_run(&merging, r->lanes.count);
-        analysis_first(a)->parallel = false;
+        analysis_together(a, false);
         ended = true;
         for (size_t i = 0; i < a->queue_count; i++) {
             struct strand *s = &r->strands[i];

@@ -285,7 +285,9 @@ void report_share(struct report *r, size_t parts, void *context,
 {
     struct share share = {r, context, part};
     const struct jobs jobs = {&share, parts, share_part};
+    analysis_together(r->analysis, true);
     jobs_run(&jobs, r->options.threads);
+    analysis_together(r->analysis, false);
 }
 
 /* A table, or, before them, what is needed to write code: loading that library takes longest. */
