@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 
-TARGETS = ["check", "check-threads", "check-programs", "check-turns", "check-model", "check-html",
-           "check-exec", "check-perf", "perf-check", "check-faults", "check-feeds", "check-fleet",
-           "check-pgo", "check-vm", "check-engines", "check-ports", "check-deb", "mutate",
-           "validate"]
+TARGETS = ["check", "check-threads", "check-races", "check-programs", "check-turns", "check-model",
+           "check-html", "check-exec", "check-perf", "perf-check", "check-faults", "check-feeds",
+           "check-fleet", "check-pgo", "check-vm", "check-engines", "check-ports", "check-deb",
+           "mutate", "validate"]
 
 
 def commit():

@@ -1,6 +1,7 @@
 """Profiles of every kind, with call stacks and allocations too, through every command that reads:
-the same text, files, messages and exit status with 1, 2 and 8 threads, and with as many as a machine
-of 16 CPUs has. With SPEX_LONG everything; `make check-races` runs that under ThreadSanitizer."""
+the same text, files, messages and exit status with 1, 2 and 8 threads, and with as many as a
+machine of 16 CPUs has. With SPEX_LONG everything; `make check-races` runs that under
+ThreadSanitizer."""
 import glob
 import lzma
 
@@ -132,8 +133,8 @@ def recorded(name, *args, **kw):
 
 
 def build_cc(name, source, *flags):
-    equal(f"build {name}", run(CXX, "-O2", "-g", "-o", name, f"{HERE}/programs/{source}", "-pthread",
-                               *flags)[0], 0)
+    equal(f"build {name}", run(CXX, "-O2", "-g", "-o", name, f"{HERE}/programs/{source}",
+                               "-pthread", *flags)[0], 0)
     return f"{WORK}/{name}"
 
 
@@ -147,7 +148,8 @@ same("allocations of 6 threads", [blocks], ALWAYS)
 if LONG:
     script = f"{WORK}/several.sh"
     with open(script, "w") as f:
-        f.write(f"#!/bin/sh\n{allocs} 3 400 fork &\n{paths} 3 1 {library} &\n{allocs} 2 300\nwait\n")
+        f.write(f"#!/bin/sh\n{allocs} 3 400 fork &\n{paths} 3 1 {library} &\n{allocs} 2 300\n"
+                "wait\n")
     os.chmod(script, 0o755)
     PROFILES = {
         "processes": [recorded("processes", "-g", "--allocs", "-c", 512, "--", script)],
