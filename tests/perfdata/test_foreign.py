@@ -1,7 +1,11 @@
 """AUX data that is not SPE's is named and left out by every command, though it may look like SPE;
-SPE beside it is read."""
+SPE beside it is read. Files without any, of other kinds and of old perfs, have as many samples as
+perf finds."""
 import lzma
 import os
+import re
+import struct
+import subprocess
 import sys
 import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
@@ -81,4 +85,80 @@ for title, kw in (("file", {}), ("pipe", dict(pipe=True)), ("big-endian", dict(b
     code, count, err = samples()
     check(f"{title}: SPE before and after ETM", code == 1 and count == 3 and "CoreSight" in err,
           (code, count, err))
+
+# ---- files without SPE, of other kinds and old perfs: as many samples as perf finds ----
+TOOL = os.path.join(BUILD, "tests/perfdata/perfdata-tool")
+PERF7 = os.path.join(BUILD.removesuffix("-asan"), "perf7/perf")
+LBR_ID, TRACE_ID = 500, 600
+
+
+class Other(pd.File):
+    """What perf record writes of cpu-clock, or of branch stacks, with no SPE beside it."""
+
+    def __init__(self, branches=False, trace=None, **kw):
+        super().__init__(metadata=0, clock=True, time_conv=None, **kw)
+        self.attrs = self.attrs[1:] if kw.get("idents", True) else self.attrs[2:]
+        self.foreign = trace is not None
+        if trace:  # the type of its PMU, and what its AUXTRACE_INFO holds
+            self.attrs.append(dict(type=trace[0], config=0, period=1, name="trace", id=TRACE_ID,
+                                   sample=self.type | pd.IP, flags=0x3 | 1 << 18))
+        if branches:
+            self.attrs.append(dict(type=0, config=0, period=4000, name="cycles:u", id=LBR_ID,
+                                   sample=self.type | pd.IP | pd.PERIOD | pd.BRANCH,
+                                   flags=0x3 | 1 << 18, branch=1 << 3 | 1))
+        self.features[12] = (self.p("II", len(self.attrs), self.attr_size) +
+                             b"".join(self.attr(a) + self.p("I", 1) + self.string(a["name"]) +
+                                      self.p("Q", a["id"]) for a in self.attrs))
+        self.comm(100, 100, "prog").mmap(100, 100, 0x400000, 0x1000, "/bin/prog")
+        if trace:
+            self.raw(70, self.p("II", trace[1], 0) + self.p(f"{len(trace[2])}Q", *trace[2]))
+
+    def clocks(self, count):
+        for i in range(count):
+            self.clock(100, 100, 0x400000 + 4 * i, 1000 + i)
+        return self
+
+    def stacks(self, count):
+        """Samples with the last branches, one more in each."""
+        for i in range(count):
+            b = self.p("QQiiQIIQQ", LBR_ID, 0x400000 + 4 * i, 100, 100, 1000 + i, 0, 0, 4000, i)
+            b += b"".join(self.p("QQQ", 0x400000 + k, 0x400100 + k, 1 << (k & 1)) for k in range(i))
+            self.data += self.header(9, 8 + len(b), 2) + b
+        return self
+
+
+def first_format(data):
+    """With the magic of perf before 3.4."""
+    return b"PERFFILE" + data[8:]
+
+
+OLD = dict(sample_id_all=False, idents=False)
+AUX = bytes(range(1, 65)) * 8
+OTHERS = [(f"attributes of {size} bytes{of}", Other(attr_size=size, **kw, **OLD).clocks(9), 9)
+          for size in (64, 72, 80, 96) for of, kw in (("", {}), (", big-endian", dict(big=True)))]
+OTHERS += [
+    ("perf 3.0's format", Other(attr_size=64, **OLD).clocks(7), 7),
+    ("branch stacks (LBR)", Other(branches=True).clocks(2).stacks(12), 14),
+    ("a pipe", Other(pipe=True).clocks(8), 8),
+    ("compressed", Other(compress=True).clocks(300), 300),
+    ("Intel BTS", Other(trace=(7, 2, [7, 0, 0, 0, 0, 0])).clocks(3).auxtrace(AUX, 0).clocks(2), 5),
+    # one CPU with an ETMv4: magic, CPU, how many values, the values
+    ("CoreSight ETM", Other(trace=(8, 3, [1, 8 << 32 | 1, 0, 0x4040404040404040, 0, 7, 0, 0x10,
+                                          0x28000ea1, 0x4100f403, 0x488, 0, 0xcc]))
+     .clocks(4).auxtrace(AUX, 0).clocks(2), 6),
+]
+for title, f, count in OTHERS:
+    put(first_format(f.bytes()) if "3.0" in title else f.bytes())
+    code, out, err = run(TOOL, "events", PATH)
+    equal(f"{title}: samples", (code, len(re.findall(rb"^\S+ SAMPLE ", out, re.M)),
+                                len(re.findall(rb"^problem", out, re.M))),
+          (0, count, int(f.foreign)))
+    # perf 7.2 falls over the ETM data, which is none
+    for name in ["perf"] + [PERF7] * (os.path.exists(PERF7) and "ETM" not in title):
+        r = subprocess.run([name, "report", "-D", "-i", PATH], capture_output=True,
+                           stdin=subprocess.DEVNULL)
+        theirs = len(re.findall(rb"PERF_RECORD_SAMPLE", r.stdout))
+        equal(f"{title}: {'perf 6.1' if name == 'perf' else 'perf 7'} finds as many", theirs, count)
+    code, out, err = spex("report", PATH)
+    check(f"{title}: report says that there is no SPE", code == 1 and "no SPE data" in err, err)
 done()
