@@ -57,32 +57,32 @@ static inline void blame_add(struct blame *b, uint64_t number, uint64_t parts)
     *BLAME_AT(b, number)->sum += parts;
 }
 
-/* Slots up to `to` are the operation's. */
-static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uint64_t width)
+/* Slots up to `to`, each of so many parts, are the operation's. */
+static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uint64_t slot)
 {
     if (to > b->slots) {
-        blame_add(b, number, (to - b->slots) * (BLAME_CYCLE / width));
+        blame_add(b, number, (to - b->slots) * slot);
         b->slots = to;
     }
 }
 
 /* Slots up to `to` are of the oldest operations there are; if all have retired, the rest stays. */
-static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width)
+static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width, uint64_t slot)
 {
     for (; b->slots < to && b->oldest != b->number; b->oldest++) {
         const uint64_t retire = BLAME_AT(b, b->oldest)->retire * width;
-        blame_give(b, b->oldest, retire < to ? retire : to, width);
+        blame_give(b, b->oldest, retire < to ? retire : to, slot);
         if (retire > to)
             break;
     }
 }
 
 /* Slots up to `to` are of all operations of the last block. */
-static inline void blame_last(struct blame *b, uint64_t to, uint64_t width)
+static inline void blame_last(struct blame *b, uint64_t to, uint64_t slot)
 {
     if (to <= b->slots)
         return;
-    const uint64_t parts = (to - b->slots) * (BLAME_CYCLE / width), count = b->number - b->first;
+    const uint64_t parts = (to - b->slots) * slot, count = b->number - b->first;
     for (uint64_t i = b->first; i != b->number; i++)
         blame_add(b, i, parts / count);
     blame_add(b, b->first, parts % count);
@@ -109,7 +109,7 @@ static inline void blame_forget(struct blame *b)
 /* Nothing follows for a while: the rest is of what has not retired. */
 static inline void blame_drain(struct blame *b, const struct uarch_config *c)
 {
-    blame_oldest(b, b->retire * c->width, c->width);
+    blame_oldest(b, b->retire * c->width, c->width, BLAME_CYCLE / c->width);
     blame_forget(b);
 }
 
@@ -118,27 +118,28 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
                                                               const struct blame_block *block,
                                                               blame_sum *sum, const void *context)
 {
-    const uint64_t width = c->width, ready = block->ready, first = b->number;
+    const uint64_t width = c->width, slot = BLAME_CYCLE / width;
+    const uint64_t ready = block->ready, first = b->number;
     const struct account_insn *last = &block->insns[block->executed - 1];
     assert(c->rob + 2ull * block->executed < BLAME_OPERATIONS);
     if (block->clock != b->retire) { /* time has passed otherwise: in a system call, or waiting */
         blame_drain(b, c);
         b->slots = block->clock * width;
     }
-    blame_last(b, b->ports < ready ? b->ports : ready, width);
+    blame_last(b, b->ports < ready ? b->ports : ready, slot);
     if (b->wrong)
-        blame_give(b, first - 1, b->again < ready ? b->again : ready, width);
+        blame_give(b, first - 1, b->again < ready ? b->again : ready, slot);
     while (b->settled != first && BLAME_AT(b, b->settled)->retire * width <= b->slots)
         blame_settle(b);
     for (uint32_t i = 0; i < block->executed; i++) {
-        const uint64_t slot = block->insns[i].dispatch * width, number = b->number++;
+        const uint64_t at = block->insns[i].dispatch * width, number = b->number++;
         BLAME_AT(b, number)->retire = block->insns[i].retire;
         BLAME_AT(b, number)->sum = sum(context, i);
         BLAME_AT(b, number)->parts = 0;
         if (!i)
-            blame_give(b, number, ready, width); /* the front end had it no earlier */
-        blame_oldest(b, slot, width);
-        blame_give(b, number, b->slots + 1, width);
+            blame_give(b, number, ready, slot); /* the front end had it no earlier */
+        blame_oldest(b, at, width, slot);
+        blame_give(b, number, b->slots + 1, slot);
     }
     b->retire = last->retire;
     b->first = first;

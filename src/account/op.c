@@ -157,15 +157,15 @@ void account_use(struct account_ports *ports, const struct spex_op *op)
         ports->used[port] += memory && op->access_bytes > 16 ? (op->access_bytes + 15u) / 16 : 1;
 }
 
-uint64_t account_extra(const struct uarch_config *c, const struct account_ports *ports)
+uint64_t account_extra(const struct uarch_config *c, uint32_t parts,
+                       const struct account_ports *ports)
 {
     const uint32_t pipes[ACCOUNT_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
                                            c->pipes_fp,  c->pipes_load, c->pipes_store};
-    const uint64_t parts = account_parts(c);
     const uint64_t own = ports->count * ((parts + c->width - 1) / c->width);
     uint64_t extra = 0;
     for (unsigned p = 0; p < ACCOUNT_PORTS; p++) {
-        uint64_t need = (ports->used[p] * parts + pipes[p] - 1) / pipes[p];
+        uint64_t need = ((uint64_t)ports->used[p] * parts + pipes[p] - 1) / pipes[p];
         if (need > own + extra)
             extra = need - own;
     }

@@ -73,8 +73,12 @@ struct account_ports {
     uint32_t used[ACCOUNT_PORTS], count;
 };
 void account_use(struct account_ports *ports, const struct spex_op *op);
-/* Parts of a cycle of dispatch that the ports of a block take beyond that of its instructions. */
-uint64_t account_extra(const struct uarch_config *c, const struct account_ports *ports);
+/*
+ * Parts of a cycle of dispatch, as account_parts() has them, that the ports of a block take beyond
+ * that of its instructions.
+ */
+uint64_t account_extra(const struct uarch_config *c, uint32_t parts,
+                       const struct account_ports *ports);
 
 /* ---- time ---- */
 

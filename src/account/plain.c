@@ -78,7 +78,7 @@ struct account_insn plain_run(struct plain *p, const struct account_op *u,
     n.dispatch = p->dispatch >> 16;
     n.issue = n.dispatch + 1;
     p->dispatch = account_after(p->dispatch, p->share, p->begin);
-    for (unsigned s = 0; s < sizeof u->src; s++)
+    for (unsigned s = 0; s < sizeof u->src && u->src[s] != ACCOUNT_NO_SOURCE; s++)
         n.issue = later(n.issue, p->ready[u->src[s]]);
     if (u->kind == ACCOUNT_DIVIDE)
         n.issue = later(n.issue, p->ready[u->divider]);
@@ -115,18 +115,20 @@ struct account_insn plain_run(struct plain *p, const struct account_op *u,
 
 static void delay(struct plain *p, uint64_t by)
 {
+    if (!by)
+        return;
     p->dispatch = account_after(p->dispatch, by / p->parts << 16 | by % p->parts, p->begin);
 }
 
-void plain_ports(struct plain *p, const struct account_ports *ports)
+void plain_ports(struct plain *p, uint64_t extra)
 {
-    delay(p, account_extra(p->c, ports));
+    delay(p, extra);
 }
 
-void plain_taken(struct plain *p, const struct account_ports *ports, uint32_t cycles, bool pair)
+void plain_taken(struct plain *p, uint32_t count, uint64_t extra, uint32_t cycles, bool pair)
 {
-    const uint64_t own = ports->count * p->share + account_extra(p->c, ports);
-    const uint64_t least = cycles * p->parts / (pair ? 2 : 1);
+    const uint64_t own = count * p->share + extra;
+    const uint64_t least = (uint64_t)cycles * p->parts / (pair ? 2 : 1);
     if (least > own)
         delay(p, least - own);
 }

@@ -23,11 +23,12 @@ struct plain {
     const struct uarch_config *c;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint64_t ready[ACCOUNT_REGS];
-    uint64_t dispatch, share, begin, parts; /* as in uarch/account.h */
-    uint64_t retire;                        /* of the last operation */
-    uint64_t number, loads, stores;         /* so far */
-    uint64_t drain;                         /* cycle in which the last store was written */
-    uint32_t drained;                       /* how many were in that cycle */
+    uint64_t dispatch, share, begin; /* as in uarch/account.h */
+    uint32_t parts;
+    uint64_t retire;                /* of the last operation */
+    uint64_t number, loads, stores; /* so far */
+    uint64_t drain;                 /* cycle in which the last store was written */
+    uint32_t drained;               /* how many were in that cycle */
     uint64_t retired[PLAIN_WINDOW], load_retired[PLAIN_LOADS], store_drained[PLAIN_STORES];
     struct {
         uint64_t place, data, number;
@@ -51,13 +52,13 @@ struct plain_access {
 /* The next operation. */
 struct account_insn plain_run(struct plain *p, const struct account_op *u,
                               const struct plain_access *access);
-/* A block has ended that used these ports. */
-void plain_ports(struct plain *p, const struct account_ports *ports);
+/* A block has ended whose ports take so much more than its operations: account_extra(). */
+void plain_ports(struct plain *p, uint64_t extra);
 /*
  * Its branch was taken, and predicted: its target takes so many cycles at least, or half as many if
- * pairs of such branches are predicted at a time.
+ * pairs of such branches are predicted at a time. count: operations of the block.
  */
-void plain_taken(struct plain *p, const struct account_ports *ports, uint32_t cycles, bool pair);
+void plain_taken(struct plain *p, uint32_t count, uint64_t extra, uint32_t cycles, bool pair);
 /* Its branch, done at this cycle, was mispredicted. */
 void plain_mispredicted(struct plain *p, uint64_t done);
 

@@ -143,10 +143,12 @@ struct replay_site {
     uint8_t reached;                /* replay_flow.c followed the code to it, */
     uint32_t run;                   /* and this one begins here */
     uint32_t part, phase;           /* of 2^16, that its branch is taken; of an accumulator */
-    bool taken;                     /* its branch, at least once */
+    bool taken, dense;              /* its branch, and another behind it in its line, once; */
+    uint32_t looked;                /* there were so many that had been taken */
     uint64_t near_until, mid_until; /* of a block that begins here: as in uarch/account.h */
     uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
     uint32_t seen;                  /* 1 + its number, or 0 */
+    uint32_t block, extra;          /* operations of the block from here on; its ports */
     struct spex_op what;
 };
 

@@ -34,9 +34,9 @@ struct walk {
     struct account_insn insns[BLOCK];
     uint64_t *sums[BLOCK];
     uint32_t count, first; /* the site that it begins with */
-    struct account_ports ports;
     uint64_t clock, ready;
     uint64_t near_put, mid_put; /* into branch target buffers */
+    uint32_t branches;          /* that were taken */
     /* where it is */
     uint32_t calls[CALLS], depth;
     bool counts; /* not warming up */
@@ -60,14 +60,19 @@ static bool is_direct(const struct replay_site *site)
 }
 
 /* Was another branch behind this one, in the same 32 bytes, taken before? */
-static bool is_dense(struct replayer *r, uint32_t at)
+static bool is_dense(struct walk *w, uint32_t at)
 {
+    struct replayer *r = w->r;
     const uint64_t line = r->sites[at].address / 32;
-    for (uint32_t s = replay_next(r, at); s != REPLAY_NONE && r->sites[s].address / 32 == line;
-         s = replay_next(r, s))
-        if (r->sites[s].taken)
-            return true;
-    return false;
+    bool dense = r->sites[at].dense;
+    if (dense || r->sites[at].looked == w->branches)
+        return dense;
+    for (uint32_t s = replay_next(r, at);
+         !dense && s != REPLAY_NONE && r->sites[s].address / 32 == line; s = replay_next(r, s))
+        dense = r->sites[s].taken;
+    r->sites[at].dense = dense;
+    r->sites[at].looked = w->branches;
+    return dense;
 }
 
 /*
@@ -77,7 +82,8 @@ static bool is_dense(struct replayer *r, uint32_t at)
 static uint32_t target_cycles(struct walk *w, uint32_t at)
 {
     const struct uarch_config *c = &w->r->config;
-    const bool dense = c->btb_dense && is_dense(w->r, at);
+    const bool dense = c->btb_dense && is_dense(w, at);
+    w->branches += !w->r->sites[at].taken;
     w->r->sites[at].taken = true;
     const uint32_t entries = c->btb_pairs && w->r->sites[at].flow == REPLAY_COND ? 2 : 1;
     struct replay_site *site = &w->r->sites[w->first];
@@ -94,13 +100,27 @@ static uint32_t target_cycles(struct walk *w, uint32_t at)
     return cycles;
 }
 
+/* What the ports of the block take beyond its operations; kept where it begins. */
+static uint64_t extra_of(struct walk *w)
+{
+    struct replay_site *sites = w->r->sites;
+    struct account_ports ports = {{0}};
+    if (sites[w->first].block == w->count)
+        return sites[w->first].extra;
+    for (uint32_t i = 0, at = w->first; i < w->count; i++, at = sites[at].next)
+        account_use(&ports, &sites[at].what);
+    sites[w->first].block = w->count;
+    return sites[w->first].extra = (uint32_t)account_extra(&w->r->config, w->plain.parts, &ports);
+}
+
 /* taken: the site of the branch at its end that was taken, or REPLAY_NONE. */
 static void end_block(struct walk *w, uint32_t taken, bool wrong)
 {
     const uint64_t before = w->plain.dispatch;
     if (!w->count)
         return;
-    plain_ports(&w->plain, &w->ports);
+    const uint64_t extra = extra_of(w);
+    plain_ports(&w->plain, extra);
     const struct blame_block block = {.insns = w->insns,
                                       .executed = w->count,
                                       .wrong = wrong,
@@ -110,13 +130,12 @@ static void end_block(struct walk *w, uint32_t taken, bool wrong)
                                       .clock = w->clock};
     const uint32_t cycles = taken == REPLAY_NONE ? 0 : target_cycles(w, taken);
     if (!wrong && cycles)
-        plain_taken(&w->plain, &w->ports, cycles,
+        plain_taken(&w->plain, w->count, extra, cycles,
                     w->r->config.btb_pairs && is_direct(&w->r->sites[taken]));
     if (wrong)
         plain_mispredicted(&w->plain, w->insns[w->count - 1].done);
     blame_count(&w->blame, &w->r->config, &block, sum_of, w->sums);
     w->count = 0;
-    w->ports = (struct account_ports){{0}};
     w->clock = w->plain.retire;
     w->ready = plain_slot(&w->plain);
 }
@@ -299,18 +318,13 @@ static struct replay_seen *seen_of(struct replayer *r, uint32_t site)
 /* Of the operands of an instruction the one that is made last: who makes it, or 0. */
 static uint32_t maker_of(const struct walk *w, const struct account_op *u)
 {
-    uint64_t last = 0;
-    uint32_t maker = 0;
-    for (unsigned s = 0; s <= sizeof u->src; s++) {
-        const unsigned reg = s < sizeof u->src           ? u->src[s]
-                             : u->kind == ACCOUNT_DIVIDE ? u->divider
-                                                         : ACCOUNT_NO_SOURCE;
-        if (w->plain.ready[reg] > last) {
-            last = w->plain.ready[reg];
-            maker = w->made_by[reg];
-        }
-    }
-    return maker;
+    const uint64_t *ready = w->plain.ready;
+    unsigned last = ACCOUNT_NO_SOURCE;
+    for (unsigned s = 0; s < sizeof u->src && u->src[s] != ACCOUNT_NO_SOURCE; s++)
+        last = ready[u->src[s]] > ready[last] ? u->src[s] : last;
+    if (u->kind == ACCOUNT_DIVIDE && ready[u->divider] > ready[last])
+        last = u->divider;
+    return w->made_by[last];
 }
 
 static void note_made(struct walk *w, const struct account_op *u, uint32_t site)
@@ -428,7 +442,7 @@ static uint32_t step(struct walk *w, uint32_t at)
         drawn = draw_load(w, seen, site->op.latency);
     if (drawn.class <= REPLAY_LATE)
         drawn.access.place = place_of(w, &site->step);
-    uint32_t maker = maker_of(w, &site->op);
+    uint32_t maker = w->counts ? maker_of(w, &site->op) : REPLAY_NO_ONE;
     const struct account_insn n = plain_run(&w->plain, &site->op, &drawn.access);
     const uint64_t waited = waited_for(w, at, drawn.access.place, &maker, &n);
     note_made(w, &site->op, at);
@@ -444,7 +458,6 @@ static uint32_t step(struct walk *w, uint32_t at)
         vote(result, maker, waited);
     }
     follow_values(w, site);
-    account_use(&w->ports, &site->what);
     const uint32_t to =
         flow == REPLAY_ON || flow == REPLAY_KERNEL ? replay_next(r, at) : go(w, at, &wrong, &taken);
     w->first = w->count ? w->first : at;
@@ -456,7 +469,7 @@ static uint32_t step(struct walk *w, uint32_t at)
         w->sums[w->count] = &result->blame[class];
     }
     w->count++;
-    if (ends || w->count == BLOCK)
+    if (ends || w->count == BLOCK || to == REPLAY_NONE)
         end_block(w, flow != REPLAY_ON && flow != REPLAY_KERNEL && taken ? at : REPLAY_NONE, wrong);
     if (flow == REPLAY_KERNEL)
         restart(w);

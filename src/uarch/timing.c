@@ -318,7 +318,8 @@ enum spex_status timing_block_init(const struct timing *s, struct timing_block *
     }
     block->apart = block->gone;
     block->steady &= block->loads <= c->loads && block->stores <= c->stores;
-    const uint64_t parts = account_parts(c), extra = account_extra(c, &ports);
+    const uint32_t parts = account_parts(c);
+    const uint64_t extra = account_extra(c, parts, &ports);
     block->extra = extra / parts << 16 | extra % parts;
     if (block->uops[count - 1].kind != ACCOUNT_GONE)
         late_init(c, block, parts,

@@ -129,12 +129,14 @@ static void agree(const char *settings, uint64_t random, bool known)
                          (unsigned long long)insns[i].issue, (unsigned long long)insns[i].done,
                          (unsigned long long)insns[i].retire);
         }
-        plain_ports(&plain, &p.ports[b]);
+        const uint64_t extra = account_extra(&c, plain.parts, &p.ports[b]);
+        plain_ports(&plain, extra);
         const unsigned end = p.block[b].end;
         if (run.mispredicted)
             plain_mispredicted(&plain, n.done);
         else if (end != SPEX_UARCH_END_COND || run.next != p.block[b].next)
-            plain_taken(&plain, &p.ports[b], 1, c.btb_pairs && end == SPEX_UARCH_END_DIRECT);
+            plain_taken(&plain, p.ports[b].count, extra, 1,
+                        c.btb_pairs && end == SPEX_UARCH_END_DIRECT);
         wrong += run.mispredicted;
         b = to;
     }
