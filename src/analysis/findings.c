@@ -119,6 +119,10 @@ static void keep_spot(struct findings *f, const struct spot *spot)
     sum->late += spot->late;
     sum->late_time += spot->late_time;
     sum->late_cycles += spot->late_cycles;
+    for (unsigned k = 0; k < SPLITS; k++) {
+        sum->split[k] += spot->split[k];
+        sum->split_cycle[k] += spot->split_cycle[k];
+    }
     if (spot->high)
         widen(sum, spot->low, spot->high, spot->pid);
 }
@@ -173,6 +177,25 @@ static uint64_t count_walk(struct findings *f, struct spot *spot, const struct s
     return part;
 }
 
+/* Does an access of up to 16 bytes perhaps lie across two lines? */
+static inline bool near_end(const struct spex_record *r)
+{
+    return ((r->address[SPEX_ADDRESS_VA] & 7) != 0) & ((r->address[SPEX_ADDRESS_VA] & 63) > 48);
+}
+
+static void count_split(struct spot *spot, const struct spex_sample *s, uint64_t time)
+{
+    const uint64_t room = 64 - (s->record->address[SPEX_ADDRESS_VA] & 63); /* 1 to 15 */
+    const uint64_t cycles = execute_of(s->record);
+    unsigned k = 0;
+    while (room >> (k + 1))
+        k++;
+    if (s->op != SPEX_SAMPLE_LOAD || !cycles)
+        return;
+    spot->split[k]++;
+    spot->split_cycle[k] += time / cycles;
+}
+
 static void count(struct findings *f, const struct spex_sample *samples, size_t n)
 {
     for (const struct spex_sample *s = samples, *end = samples + n; s < end; s++) {
@@ -205,6 +228,8 @@ static void count(struct findings *f, const struct spex_sample *samples, size_t 
             time -= count_walk(f, spot, s->record, time);
         }
         spot->time[kind] += time;
+        if (__builtin_expect(near_end(s->record) & memory & (kind == REST), 0))
+            count_split(spot, s, time);
     }
 }
 

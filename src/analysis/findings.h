@@ -23,6 +23,8 @@ enum finding_kind {
     FINDING_DEPENDENT_CHAIN,  /* operations that each need the result of the one before */
     FINDING_STORE_FORWARDING, /* loads of what was stored just before */
     FINDING_DIVISION,
+    FINDING_SPLIT_ACCESSES, /* loads that lie across two cache lines */
+    FINDING_COLD_CODE,      /* code that the instruction cache does not hold */
     FINDING_FALSE_SHARING,
     FINDING_TRUE_SHARING,
     FINDING_MIXED_SHARING,
@@ -47,6 +49,8 @@ enum finding_case {
     CASE_BLOCKS,  /* sharing: of blocks that were allocated one by one */
     CASE_OBJECTS, /* of objects whose size is known */
     CASE_PARTS,   /* of parts with names */
+    CASE_READS,   /* of what is mostly read */
+    CASE_SPIN,    /* locks: threads do not sleep while they wait */
     FINDING_CASES
 };
 
@@ -109,6 +113,7 @@ unsigned finding_place(const struct spex_sharing *sharing, const struct spex_sha
  * What a sample's time is for: table walks have their part of it, the rest is of one other kind.
  * PEER and FAR: data from there; WRONG: a mispredicted branch.
  */
+enum { SPLITS = 4 };
 enum closer { FAR, PEER, WRONG, REST, WALKS, CLOSER };
 
 /* An instruction and the sums of its samples of each kind. */
@@ -119,6 +124,10 @@ struct spot {
     uint64_t low, high; /* data addresses of PEER */
     uint64_t late_time; /* of walks whose part is not known: a counter ended; their translation */
     uint32_t late, late_cycles;
+    /* near loads that lie across two lines if they are of more than 1, 2, 4, 8 bytes, and a cycle
+     * of each */
+    uint32_t split[SPLITS];
+    uint64_t split_cycle[SPLITS];
     uint32_t samples[CLOSER], branches;
     int32_t pid;
 };
@@ -146,13 +155,23 @@ enum finding_case code_address_case(struct spex_analysis *analysis, struct spex_
 /* What kind of branch it is. */
 enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_module *module,
                                    uint64_t address);
+/* Bytes that an instruction accesses; 0: not known. */
+unsigned code_access_bytes(struct spex_analysis *analysis, struct spex_module *module,
+                           uint64_t address);
 bool code_divides(struct spex_analysis *analysis, struct spex_module *module, uint64_t address);
 /*
  * Operations that wait for one another in a circle, which an instruction waits for in the end:
- * DEPENDENT_LOADS, _CHAIN, STORE_FORWARDING or DIVISION, and the one with the smallest address;
- * FINDING_KINDS: it waits for none, or they take one cycle each.
+ * DEPENDENT_LOADS, _CHAIN, STORE_FORWARDING or DIVISION; the one with the smallest address, and
+ * whether the instruction is one of them. FINDING_KINDS: it waits for none, or they take one cycle
+ * each.
  */
 enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module *module,
-                              uint64_t address, uint64_t *first);
+                              uint64_t address, uint64_t *first, bool *inside);
+/* Is it made to take a lock: a swap or a compare and swap that acquires, a load-acquire exclusive?
+ */
+bool code_takes_lock(struct spex_analysis *analysis, struct spex_module *module, uint64_t address);
+/* The smallest loop around an instruction, *end behind it; of one instruction if there is none. */
+void code_loop(struct spex_analysis *analysis, struct spex_module *module,
+               const struct spex_symbol *symbol, uint64_t address, uint64_t *start, uint64_t *end);
 
 #endif

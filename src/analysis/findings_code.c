@@ -21,12 +21,20 @@ static bool word_at(struct spex_analysis *analysis, struct spex_module *module, 
     return true;
 }
 
+static bool op_at(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
+                  struct spex_op *op)
+{
+    uint32_t word;
+    return word_at(analysis, module, address, &word) && !spex_a64_classify(word, NULL, op);
+}
+
 /* ---- addresses ---- */
 
 /* The instructions of the smallest loop around one. */
 struct loop {
     struct step steps[LOOP_MOST];
     unsigned count;
+    uint64_t start, end;
 };
 
 static bool find_loop(struct spex_analysis *analysis, struct spex_module *module,
@@ -43,6 +51,8 @@ static bool find_loop(struct spex_analysis *analysis, struct spex_module *module
             op.flags & SPEX_OPF_LINK)
             continue;
         loop->count = 0;
+        loop->start = to;
+        loop->end = at + 4;
         for (uint64_t k = to; k <= at; k += 4)
             if (word_at(analysis, module, k, &word))
                 step_decode(word, k, &loop->steps[loop->count++]);
@@ -158,6 +168,16 @@ enum finding_case code_address_case(struct spex_analysis *analysis, struct spex_
     return how;
 }
 
+void code_loop(struct spex_analysis *analysis, struct spex_module *module,
+               const struct spex_symbol *symbol, uint64_t address, uint64_t *start, uint64_t *end)
+{
+    struct loop *loop = malloc(sizeof *loop);
+    const bool found = loop && find_loop(analysis, module, symbol, address, loop);
+    *start = found ? loop->start : address;
+    *end = found ? loop->end : address + 4;
+    free(loop);
+}
+
 /* ---- branches ---- */
 
 enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_module *module,
@@ -188,30 +208,26 @@ enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_m
 
 /* ---- operations that wait for one another ---- */
 
-static bool exec_at(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
-                    unsigned *exec)
-{
-    uint32_t word;
-    struct spex_op op;
-    if (!word_at(analysis, module, address, &word) || spex_a64_classify(word, NULL, &op))
-        return false;
-    *exec = op.exec;
-    return true;
-}
-
 static bool divides(unsigned exec)
 {
     return exec == SPEX_EXEC_DIV || exec == SPEX_EXEC_FP_DIV || exec == SPEX_EXEC_FP_SQRT;
 }
 
+unsigned code_access_bytes(struct spex_analysis *analysis, struct spex_module *module,
+                           uint64_t address)
+{
+    struct spex_op op;
+    return op_at(analysis, module, address, &op) ? op.access_bytes : 0;
+}
+
 bool code_divides(struct spex_analysis *analysis, struct spex_module *module, uint64_t address)
 {
-    unsigned exec;
-    return exec_at(analysis, module, address, &exec) && divides(exec);
+    struct spex_op op;
+    return op_at(analysis, module, address, &op) && divides(op.exec);
 }
 
 enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module *module,
-                              uint64_t address, uint64_t *first)
+                              uint64_t address, uint64_t *first, bool *inside)
 {
     struct {
         struct spex_module *module;
@@ -236,10 +252,12 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
         return FINDING_KINDS;
     bool loads = false, others = false, stored = false, division = false;
     *first = UINT64_MAX;
+    *inside = begin == 0;
     for (unsigned i = begin; i < count; i++) {
-        unsigned exec;
-        if (!exec_at(analysis, way[i].module, way[i].address, &exec))
-            return FINDING_KINDS;
+        struct spex_op op;
+        if (!op_at(analysis, way[i].module, way[i].address, &op) || op.flags & SPEX_OPF_EXCL)
+            return FINDING_KINDS; /* a counter or a lock, through memory that others may have */
+        const unsigned exec = op.exec;
         division |= divides(exec);
         stored |= way[i].stores;
         loads |= exec == SPEX_EXEC_LOAD;
@@ -253,4 +271,13 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
            : loads  ? FINDING_DEPENDENT_LOADS
            : others ? FINDING_DEPENDENT_CHAIN
                     : FINDING_KINDS;
+}
+
+/* SWPA, SWPAL; CASA, CASAL; LDAXR, LDAXP (C6.2): of a register's size or less. */
+bool code_takes_lock(struct spex_analysis *analysis, struct spex_module *module, uint64_t address)
+{
+    uint32_t word;
+    return word_at(analysis, module, address, &word) &&
+           ((word & 0x3fa0fc00) == 0x38a08000 || (word & 0x3fe07c00) == 0x08e07c00 ||
+            (word & 0x3fff8000) == 0x085f8000 || (word & 0xbfff8000) == 0x887f8000);
 }

@@ -2,6 +2,7 @@
 #include "findings.h"
 
 #include "internal.h"
+#include "replay.h"
 
 #include "base/memory.h"
 
@@ -18,6 +19,7 @@
  * lower end of its interval. Of a kind three functions at most are named.
  */
 enum { LEAST = 10, MOST = 3 };
+#define MODEL "spex model" /* what made a file, as its cpudesc begins */
 static const double least_share = 0.01;
 /* Instructions below this are not looked at one by one. */
 static const double least_looked = 0.001;
@@ -84,6 +86,14 @@ static uint64_t time_of(const struct spot *spot)
     for (unsigned k = 0; k < CLOSER; k++)
         time += spot->time[k];
     return time;
+}
+
+static uint64_t samples_of(const struct spot *spot)
+{
+    uint64_t samples = 0;
+    for (unsigned k = 0; k < WALKS; k++)
+        samples += spot->samples[k];
+    return samples;
 }
 
 static struct finding *add(struct finder *f, const struct finding *finding)
@@ -187,15 +197,74 @@ static char *data_name(struct finder *f, const struct spot *spot)
 
 static bool takes_locks(const struct spot *spot)
 {
-    static const char *const words[] = {
-        "mutex_lock", "mutex_unlock",       "lll_lock",   "futex",
-        "spin_lock",  "sem_wait",           "rwlock",     "mutex_cond",
-        "spinlock",   "__aarch64_swp4_acq", "lll_trylock"};
+    static const char *const words[] = {"mutex_lock", "mutex_unlock", "lll_lock", "futex",
+                                        "spin_lock",  "sem_wait",     "rwlock",   "mutex_cond",
+                                        "spinlock",   "lll_trylock"};
+    static const char *const outlined[] = {"__aarch64_swp", "__aarch64_cas"}; /* 4_acq */
     const char *name = spot->symbol ? spot->symbol->name : NULL;
+    const size_t size = name ? strlen(name) : 0;
+    for (size_t i = 0; i < sizeof outlined / sizeof *outlined; i++)
+        if (size > 4 && !strncmp(name, outlined[i], strlen(outlined[i])) &&
+            !strcmp(name + size - 4, "_acq"))
+            return true;
     for (size_t i = 0; name && i < sizeof words / sizeof *words; i++)
         if (strstr(name, words[i]))
             return true;
     return false;
+}
+
+/* An instruction that takes a lock, with the loop around it. */
+struct taker {
+    struct spot spot;
+    uint64_t start, end;
+};
+
+static bool is_of_lock(const struct spot *spot, const struct taker *t)
+{
+    if (takes_locks(spot))
+        return false;
+    const bool word = spot->samples[PEER] && spot->pid == t->spot.pid && spot->low >= t->spot.low &&
+                      spot->high <= t->spot.high;
+    return word ||
+           (spot->module == t->spot.module && spot->address >= t->start && spot->address < t->end);
+}
+
+/*
+ * A lock of the program's own: what the loop takes that takes it, and where its word is read or
+ * changed elsewhere.
+ */
+static void find_spinning(struct finder *f)
+{
+    for (size_t i = 0; i < f->spots->count; i++) {
+        struct taker taker = {.spot = f->spots->list[i]};
+        struct finding finding = {.kind = FINDING_LOCK, .how = CASE_SPIN};
+        struct part part = {0};
+        uint64_t peer = 0;
+        if (!taker.spot.samples[PEER] || takes_locks(&taker.spot) ||
+            taker.spot.high - taker.spot.low >= sizeof(uint64_t) ||
+            !code_takes_lock(f->analysis, taker.spot.module, taker.spot.address))
+            continue;
+        code_loop(f->analysis, taker.spot.module, taker.spot.symbol, taker.spot.address,
+                  &taker.start, &taker.end);
+        for (size_t k = 0; k < f->spots->count; k++) {
+            const struct spot *spot = &f->spots->list[k];
+            if (!is_of_lock(spot, &taker))
+                continue;
+            add_to_part(&part, spot, time_of(spot), samples_of(spot));
+            peer += spot->samples[PEER];
+        }
+        if (peer < LEAST || !is_enough(part.time, part.samples, f->spots->all, &finding))
+            continue;
+        name_part(f, &finding, &part);
+        finding.data = data_name(f, &taker.spot);
+        finding_add_number(&finding, "from_other_cores", (double)peer);
+        add(f, &finding);
+        for (size_t k = 0; k < f->spots->count; k++) /* these are this lock's */
+            if (is_of_lock(&f->spots->list[k], &taker)) {
+                memset(f->spots->list[k].time, 0, sizeof f->spots->list[k].time);
+                memset(f->spots->list[k].samples, 0, sizeof f->spots->list[k].samples);
+            }
+    }
 }
 
 /* What functions that take and give back locks take, if other cores had the data. */
@@ -209,8 +278,7 @@ static void find_lock(struct finder *f)
         if (!takes_locks(spot))
             continue;
         time += time_of(spot);
-        for (unsigned k = 0; k < WALKS; k++)
-            samples += spot->samples[k];
+        samples += samples_of(spot);
         add_to_part(&peer, spot, spot->time[PEER], spot->samples[PEER]);
     }
     if (!peer.samples || !is_enough(time, samples, f->spots->all, &finding))
@@ -250,7 +318,7 @@ static void find_walks(struct finder *f)
     }
     if (!part.samples || !is_enough(part.time, part.samples, f->spots->all, &finding))
         return;
-    if (file && !strncmp(spex_perfdata_info(file)->cpudesc, "spex model", strlen("spex model")))
+    if (file && !strncmp(spex_perfdata_info(file)->cpudesc, MODEL, strlen(MODEL)))
         finding.how = CASE_MODEL;
     if (2 * part.most_time >= part.time &&
         code_address_case(f->analysis, part.most->module, part.most->symbol, part.most->address,
@@ -275,7 +343,115 @@ static void find_remote(struct finder *f)
     add(f, &finding);
 }
 
+/*
+ * Loads across two lines of the cache, where the next round waits for them: elsewhere nobody sees
+ * the cycle that they take longer.
+ */
+static void find_split(struct finder *f)
+{
+    const struct replay *replay = analysis_any_replay(f->analysis);
+    const struct spots *s = f->spots;
+    if (!replay)
+        return;
+    for (size_t i = 0; i < s->count;) {
+        const struct spot *first = &s->list[i];
+        struct finding finding = {.kind = FINDING_SPLIT_ACCESSES};
+        struct part part = {0};
+        for (; i < s->count && s->list[i].module == first->module &&
+               s->list[i].symbol == first->symbol;
+             i++) {
+            struct spot *spot = &s->list[i];
+            const unsigned bytes = code_access_bytes(f->analysis, spot->module, spot->address);
+            uint64_t at, time = 0, samples = 0;
+            bool inside = false;
+            for (unsigned k = 0; k < SPLITS && 2u << k <= bytes; k++) {
+                time += spot->split_cycle[k] * replay->split;
+                samples += spot->split[k];
+            }
+            if (!samples ||
+                code_circle(f->analysis, spot->module, spot->address, &at, &inside) ==
+                    FINDING_KINDS ||
+                !inside)
+                continue;
+            time = time < spot->time[REST] ? time : spot->time[REST];
+            spot->time[REST] -= time;
+            add_to_part(&part, spot, time, samples);
+        }
+        if (!part.samples || !is_enough(part.time, part.samples, s->all, &finding))
+            continue;
+        name_part(f, &finding, &part);
+        add(f, &finding);
+    }
+}
+
 /* ---- code ---- */
+
+static int most_first(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x != y ? (x > y ? -1 : 1) : 0;
+}
+
+/*
+ * Code that the instruction cache cannot hold. No record tells of a fetch. What is known: the
+ * cycles of an operation, if a cycle is known; those that it takes where code is at hand, by the
+ * replay; that few operations wait at a time, where a window that is full would have more; and the
+ * lines of code that were sampled, of which the cache holds those that are used most, at best.
+ */
+static void find_cold(struct finder *f)
+{
+    enum { LINE = 64, FEW_WAIT = 16 };
+    const struct replay *replay = analysis_any_replay(f->analysis);
+    const struct spex_perfdata *file = spex_analysis_file(f->analysis);
+    const struct spots *s = f->spots;
+    const uint64_t period = spex_analysis_sampling(f->analysis)->period;
+    struct finding finding = {.kind = FINDING_COLD_CODE};
+    if (!replay || !file || !s->timed || !s->all || !period ||
+        2 * replay->replayed < replay->samples ||
+        strncmp(spex_perfdata_info(file)->cpudesc, MODEL, strlen(MODEL)) || replay->cycles <= 0)
+        return;
+    uint64_t *lines = memory_get(s->count + 1, sizeof *lines), outside = 0, all = 0;
+    size_t count = 0;
+    struct part part = {0};
+    for (size_t i = 0; i < s->count;) {
+        const struct spot *first = &s->list[i];
+        struct part function = {.first = first};
+        for (; i < s->count && s->list[i].module == first->module &&
+               s->list[i].symbol == first->symbol;
+             i++) {
+            const struct spot *spot = &s->list[i];
+            const uint64_t samples = samples_of(spot);
+            if (spot == first || spot->address / LINE != spot[-1].address / LINE)
+                lines[count++] = 0;
+            lines[count - 1] += samples;
+            all += samples;
+            add_to_part(&function, spot, time_of(spot), samples);
+        }
+        if (!part.most || function.time > part.time)
+            part = function;
+    }
+    if (count)
+        qsort(lines, count, sizeof *lines, most_first);
+    for (size_t i = replay->code / LINE; i < count; i++)
+        outside += lines[i];
+    free(lines);
+    const double cycles =
+        (double)s->all / 1000 / ((double)s->samples * (double)period); /* of 1 ns */
+    const double lost = cycles > replay->cycles ? 1 - replay->cycles / cycles : 0;
+    if (replay->wait > FEW_WAIT * cycles ||
+        !is_enough((uint64_t)(lost * (double)s->all), outside, s->all, &finding))
+        return;
+    part.time = s->all;
+    part.most_time = 0;
+    name_part(f, &finding, &part);
+    finding_add_number(&finding, "lines", (double)count);
+    finding_add_number(&finding, "code_kb", (double)(count * LINE / 1024));
+    finding_add_number(&finding, "cache_kb", (double)(replay->code / 1024));
+    finding_add_number(&finding, "outside", (double)outside / (double)all);
+    finding_add_number(&finding, "cycles_per_operation", cycles);
+    finding_add_number(&finding, "cycles_with_code_at_hand", replay->cycles);
+    add(f, &finding);
+}
 
 static int by_wrong_time(const void *a, const void *b)
 {
@@ -340,7 +516,9 @@ static void find_circles(struct finder *f)
         size_t n = 0;
         if ((double)spot->time[REST] < least_looked * (double)s->all)
             continue;
-        enum finding_kind kind = code_circle(f->analysis, spot->module, spot->address, &first);
+        bool inside;
+        enum finding_kind kind =
+            code_circle(f->analysis, spot->module, spot->address, &first, &inside);
         if (code_divides(f->analysis, spot->module, spot->address)) {
             kind = FINDING_DIVISION;
             first = spot->address;
@@ -407,10 +585,13 @@ void findings_find(struct spex_analysis *analysis, const struct spots *spots, st
     struct finder f = {analysis, spots, found};
     divide_late_walks(&f);
     find_far(&f);
+    find_spinning(&f);
     find_lock(&f);
     find_peer(&f);
     find_walks(&f);
     find_remote(&f);
     find_mispredicted(&f);
+    find_split(&f);
+    find_cold(&f);
     find_circles(&f);
 }

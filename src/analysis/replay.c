@@ -398,6 +398,15 @@ const struct replay_wait *analysis_waits_for(const struct spex_analysis *whole,
     return found;
 }
 
+const struct replay *analysis_any_replay(const struct spex_analysis *whole)
+{
+    const struct replay *found = NULL;
+    struct analysis_part part;
+    for (size_t i = 0; !found && analysis_part(whole, i, &part); i++)
+        found = (whole->part_count ? whole->parts[i] : whole)->replay;
+    return found;
+}
+
 /*
  * What was replayed of how many, what an operation takes, and how far issue latencies, which the
  * walks do not use, are from those that were sampled.
@@ -405,7 +414,7 @@ const struct replay_wait *analysis_waits_for(const struct spex_analysis *whole,
 static void judge(struct replayer *r, struct replay *replay)
 {
     enum { FEW = 4 };
-    double weights = 0, latencies = 0, issue = 0, off = 0;
+    double weights = 0, latencies = 0, issue = 0, off = 0, issues = 0;
     for (size_t i = 0; i < r->seen_count; i++) {
         const struct replay_seen *n = &r->seen[i];
         const struct replay_result *result = replay_result(r, n->site);
@@ -422,11 +431,15 @@ static void judge(struct replayer *r, struct replay *replay)
         const double mean = (double)n->issue / n->issues;
         const double predicted = (double)result->waited / (double)visits;
         issue += mean * n->issues;
+        issues += n->issues;
         off += (mean > predicted ? mean - predicted : predicted - mean) * n->issues;
     }
     replay->samples = r->samples;
     replay->cycles = replay->replayed ? weights / (double)replay->replayed : 0;
     replay->misfit = issue > 0 ? off / issue : 0;
+    replay->wait = issues > 0 ? issue / issues : 0;
+    replay->split = r->config.split_latency;
+    replay->code = r->config.l1i_size;
     replay->others = latencies > 0 ? (float)(weights / latencies) : 1;
 }
 

@@ -76,6 +76,9 @@ struct replay {
     const char *core;
     uint64_t samples, replayed;
     double misfit, cycles;
+    double wait;               /* issue latency of samples, in the mean */
+    unsigned split;            /* cycles that an access across two lines takes longer */
+    uint32_t code;             /* bytes of the level 1 instruction cache */
     struct replay_wait *waits; /* in order of module and address */
     size_t wait_count;
     bool fits;    /* the weights are used; if false, those of time.c are */
@@ -112,6 +115,9 @@ static inline uint32_t replay_weight(const struct replay *r, const struct spex_r
 /* Of this file; NULL if nothing can be replayed. Reads the file once. */
 struct replay *replay_make(struct spex_analysis *analysis);
 void replay_free(struct replay *replay);
+
+/* The first that there is of the files of an analysis; NULL: none. */
+const struct replay *analysis_any_replay(const struct spex_analysis *analysis);
 
 /* ---- inside ---- */
 

@@ -227,7 +227,9 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
     find_parts(s, line, &parts);
     const uint64_t size = object_size(analysis, line, &parts);
     *finding = (struct finding){.kind = lock ? FINDING_LOCK : kinds[line->kind]};
-    finding->how = lock                                     ? CASE_PARTS
+    finding->how = lock ? CASE_PARTS
+                   : finding->kind != FINDING_MIXED_SHARING && line->stores * 8 <= line->samples
+                       ? CASE_READS
                    : finding->kind != FINDING_FALSE_SHARING ? CASE_ANY
                    : of_several_blocks(s, line, &parts)     ? CASE_BLOCKS
                    : parts.own && parts.count > 1 && size   ? CASE_OBJECTS

@@ -18,6 +18,8 @@ static const char *const kinds[FINDING_KINDS] = {
     [FINDING_DEPENDENT_CHAIN] = "dependent-chain",
     [FINDING_STORE_FORWARDING] = "store-forwarding",
     [FINDING_DIVISION] = "division",
+    [FINDING_SPLIT_ACCESSES] = "split-accesses",
+    [FINDING_COLD_CODE] = "cold-code",
     [FINDING_FALSE_SHARING] = "false-sharing",
     [FINDING_TRUE_SHARING] = "true-sharing",
     [FINDING_MIXED_SHARING] = "mixed-sharing",
@@ -30,6 +32,7 @@ static const char *const cases[FINDING_CASES] = {
     [CASE_CONDITION] = "condition", [CASE_LOOP] = "loop",       [CASE_CALL] = "call",
     [CASE_JUMP] = "jump",           [CASE_RETURN] = "return",   [CASE_MODEL] = "model",
     [CASE_BLOCKS] = "blocks",       [CASE_OBJECTS] = "objects", [CASE_PARTS] = "parts",
+    [CASE_READS] = "reads",         [CASE_SPIN] = "spin",
 };
 
 static const struct row {

@@ -19,7 +19,7 @@ def compile(name):
     return out
 
 
-MISLED, PLANTED = compile("misled"), compile("planted")
+BUGS, MISLED, PLANTED = compile("bugs"), compile("misled"), compile("planted")
 
 
 def found(*program, period=512, model=[]):
@@ -92,6 +92,16 @@ f, text = found(PLANTED, "4")
 check("counters in one line are named, and are no lock",
       f[0]["kind"] == "peer-data" and f[0]["data"] == "counters" and
       "lock" not in [x["kind"] for x in f], f)
+check("and are mostly written", "mostly read" not in
+      spex("c2c", "-i", os.path.join(WORK, "found.data"))[1].decode())
+f, text = found(BUGS, "settings")
+out = spex("c2c", "-i", os.path.join(WORK, "found.data"))[1].decode()
+check("what all read beside what one writes: that is to move",
+      "use different words of this line, and mostly read" in " ".join(out.split()) and
+      "move what is written to a line of its own" in " ".join(out.split()), out)
+f, text = found(MISLED, "counter")
+check("a counter by exclusives that do not acquire is no lock",
+      [x["kind"] for x in f[:1]] == ["peer-data"] and "lock" not in [x["kind"] for x in f], f)
 first("counters in one line", [PLANTED, "4"], "peer-data", None, "count_up", ": counters")
 found(MISLED, "padding")
 out = spex("c2c", "-i", os.path.join(WORK, "found.data"))[1].decode()
@@ -137,6 +147,19 @@ for args, most in (([], 3), (["-v"], 9)):
           (len([l for l in notes if "libpart" in l]) == 4) == bool(args) and
           ("more files without full symbols (-v)" in err) != bool(args), err)
 check("a note says who has the names", "export DEBUGINFOD_URLS=https://" in err, err)
+
+# ---- code, and loads across lines ----
+f, text = found(MISLED, "phases")
+check("much code, a part of it at a time: nothing", not f, f)
+f, text = found(BUGS, "split")
+split = [x for x in f if x["kind"] == "split-accesses"]
+check("links across two lines: a cycle of five", split and 0.15 < split[0]["share"] < 0.25 and
+      split[0]["place"].startswith("links (") and "no packed structures" in text, f)
+f, text = found(BUGS, "split", "fixed")
+check("links in one line each: not found", "split-accesses" not in [x["kind"] for x in f], f)
+f, text = found(MISLED, "across")
+check("links in one line, beside loads across lines that nobody waits for: not found",
+      "split-accesses" not in [x["kind"] for x in f], f)
 
 # ---- chains, divisions, data ----
 first("long lists of a table", [MISLED, "chains"], "dependent-loads", None, "find",

@@ -17,6 +17,9 @@ BUGS = [  # program, bug, kind, case, function, data, word of --ideal
     ("bugs", "memory", "store-forwarding", None, "count_there", None, None),
     ("bugs", "roots", "division", None, "roots", None, "divide=roots"),
     ("bugs", "shared", "peer-data", None, "__aarch64_ldadd8_relax", "total", None),
+    ("bugs", "cold", "cold-code", None, "cold_lines", None, None),
+    ("bugs", "spin", "lock", "spin", "enter", "spun", None),
+    ("bugs", "settings", "peer-data", None, "reader", "settings", None),
     ("misled", "chains", "dependent-loads", None, "find", None, None),
     ("planted", "1", "far-data", "computed", "look_up", None, None),  # these in test_ideal.py
     ("planted", "2", "mispredicted", "condition", "count_if", None, None),

@@ -63,7 +63,7 @@ function answer() {
 }
 
 /* The panel that has the evidence of a kind of finding; the others are of lines that threads share. */
-const EVIDENCE = {"far-data": "memory", "table-walks": "memory", "remote-data": "memory", mispredicted: "branches", "dependent-loads": "functions", "dependent-chain": "functions", "store-forwarding": "functions", division: "functions"};
+const EVIDENCE = {"far-data": "memory", "table-walks": "memory", "remote-data": "memory", mispredicted: "branches", "dependent-loads": "functions", "dependent-chain": "functions", "store-forwarding": "functions", division: "functions", "split-accesses": "functions", "cold-code": "functions"};
 
 /** What the analysis found, in words, each with a link to its evidence. */
 function findings() {

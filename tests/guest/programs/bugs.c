@@ -236,13 +236,135 @@ static u64 shared(int fixed)
     return total;
 }
 
+/* ---- nodes across two lines, and nodes in one each ---- */
+
+struct __attribute__((packed)) part_node {
+    uint8_t before[60];
+    struct part_node *next;
+    uint8_t after[60];
+};
+static _Alignas(64) struct part_node parts[64]; /* 128 bytes each: all links lie across */
+static _Alignas(64) struct {
+    uint8_t before[56];
+    struct part_node *next;
+} whole_parts[64];
+
+static APART void *links(void *at, u64 n)
+{
+    while (n--)
+        __asm__ volatile("ldr %0, [%0, 60]" : "+r"(at) : : "memory");
+    return at;
+}
+
+static APART void *whole_links(void *at, u64 n)
+{
+    while (n--)
+        __asm__ volatile("ldr %0, [%0, 56]" : "+r"(at) : : "memory");
+    return at;
+}
+
+static u64 split(int fixed)
+{
+    for (unsigned i = 0; i < 64; i++) {
+        parts[i].next = &parts[(i + 1) % 64];
+        whole_parts[i].next = (void *)&whole_parts[(i + 1) % 64];
+    }
+    return fixed ? whole_links(whole_parts, 400000) == NULL : links(parts, 400000) == NULL;
+}
+
+/* ---- more code than the instruction cache holds, and less: a line and then another one ---- */
+
+#define LINES(name, count, step)                                                                   \
+    __asm__(".balign 64\n.type " #name ",%function\n" #name ":\n.set at, 0\n.rept " #count         \
+            "\n.rept 11\n add x0, x0, 1\n.endr\n subs x1, x1, 1\n b.eq 1f\n and x2, x0, 7\n"       \
+            " b " #name " + ((at * " #step " + 1) % " #count ") * 64\n1: ret\n"                    \
+            ".set at, at + 1\n.endr\n.size " #name ", . - " #name "\n")
+LINES(cold_lines, 8192, 1237);
+LINES(warm_lines, 256, 37);
+u64 cold_lines(u64 x, u64 n), warm_lines(u64 x, u64 n);
+
+static u64 cold(int fixed)
+{
+    return fixed ? warm_lines(1, 150000) : cold_lines(1, 150000);
+}
+
+/* ---- a lock that threads spin for, at each step and at many ---- */
+
+static _Alignas(128) u64 spun;
+
+static APART void enter(u64 *word)
+{
+    u64 was;
+    __asm__ volatile("1: ldaxr %0, [%1]\n cbnz %0, 1b\n stxr %w0, %2, [%1]\n cbnz %w0, 1b"
+                     : "=&r"(was)
+                     : "r"(word), "r"(UINT64_C(1))
+                     : "memory");
+}
+
+static APART void *spinner(void *unused)
+{
+    const unsigned steps = apart ? 4096 : 1;
+    u64 count = 0;
+    (void)unused;
+    for (unsigned i = 0; i < 32768; i += steps) {
+        enter(&spun);
+        for (unsigned k = 0; k < steps; k++)
+            __asm__ volatile("add %0, %0, 1" : "+r"(count));
+        __atomic_store_n(&spun, 0, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static u64 two(void *(*run)(void *))
+{
+    pthread_t other[2];
+    for (u64 i = 0; i < 2; i++)
+        pthread_create(&other[i], NULL, run, (void *)i);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(other[i], NULL);
+    return total;
+}
+
+static u64 spin(int fixed)
+{
+    apart = fixed;
+    return two(spinner);
+}
+
+/* ---- what all read beside what one writes, and in lines of their own ---- */
+
+static struct {
+    _Alignas(128) volatile u64 limit;
+    volatile u64 done;
+    _Alignas(128) volatile u64 limit_apart;
+} settings;
+
+static APART void *reader(void *writes)
+{
+    volatile u64 *limit = apart ? &settings.limit_apart : &settings.limit;
+    for (unsigned i = 0; i < 60000; i++) {
+        u64 sum = *limit + *limit + *limit + *limit;
+        if (writes)
+            settings.done = sum;
+    }
+    return NULL;
+}
+
+static u64 settled(int fixed)
+{
+    apart = fixed;
+    return two(reader);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         u64 (*run)(int);
-    } bugs[] = {{"list", list}, {"gather", gathers},  {"loop", loops},         {"jump", jumps},
-                {"sum", sums},  {"memory", counters}, {"roots", square_roots}, {"shared", shared}};
+    } bugs[] = {{"list", list},          {"gather", gathers}, {"loop", loops},
+                {"jump", jumps},         {"sum", sums},       {"memory", counters},
+                {"roots", square_roots}, {"shared", shared},  {"split", split},
+                {"cold", cold},          {"spin", spin},      {"settings", settled}};
     for (unsigned i = 0; argc > 1 && i < sizeof bugs / sizeof *bugs; i++)
         if (!strcmp(argv[1], bugs[i].name)) {
             printf("%d\n", bugs[i].run(argc > 2) != 42);

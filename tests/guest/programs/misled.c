@@ -173,6 +173,65 @@ static u64 chains(int fixed)
     return sum;
 }
 
+/* ---- loads that are not aligned, in one line each; loads across lines that nobody waits for ----
+ */
+
+static _Alignas(64) uint8_t links[64 * 128 + 64], bytes[1 << 14];
+
+static APART u64 unaligned(u64 n)
+{
+    uint8_t *at = links;
+    u64 sum = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        uint8_t *next = links + (i + 1) % 64 * 128;
+        memcpy(links + i * 128 + 52, &next, sizeof next);
+    }
+    for (u64 i = 0; i < n; i++)
+        __asm__ volatile("ldr %0, [%0, 52]\n ldr x16, [%2]\n add %1, %1, x16"
+                         : "+r"(at), "+r"(sum)
+                         : "r"(bytes + 60 + i % 64 * 64)
+                         : "x16", "memory");
+    return sum + (u64)*at;
+}
+
+static u64 across(int fixed)
+{
+    return fixed ? 0 : unaligned(200000);
+}
+
+/* ---- much code, a part of it at a time ---- */
+
+__asm__(".balign 64\n.type phases,%function\nphases:\n.rept 20\n1:\n.rept 1021\n add x0, x0, 1\n"
+        ".endr\n subs x1, x1, 1\n b.pl 1b\n mov x1, x2\n.endr\n ret\n.size phases, . - phases\n");
+u64 phases(u64 x, u64 first, u64 rounds);
+
+static u64 phased(int fixed)
+{
+    return fixed ? 0 : phases(1, 600, 600);
+}
+
+/* ---- a counter by exclusives, which is no lock ---- */
+
+static _Alignas(128) u64 tally;
+
+static APART void *tallies(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 20000; i++) {
+        u64 value, failed;
+        __asm__ volatile("1: ldxr %0, [%2]\n add %0, %0, 1\n stxr %w1, %0, [%2]\n cbnz %w1, 1b"
+                         : "=&r"(value), "=&r"(failed)
+                         : "r"(&tally)
+                         : "memory");
+    }
+    return NULL;
+}
+
+static u64 counter(int fixed)
+{
+    return fixed ? 0 : threads(tallies);
+}
+
 static u64 period(int fixed)
 {
     return fixed ? 0 : tenth(1000000);
@@ -184,7 +243,8 @@ int main(int argc, char **argv)
         const char *name;
         u64 (*run)(int);
     } cases[] = {{"period", period}, {"few", few},         {"faults", faults},
-                 {"lock", lock},     {"padding", padding}, {"chains", chains}};
+                 {"lock", lock},     {"padding", padding}, {"chains", chains},
+                 {"across", across}, {"phases", phased},   {"counter", counter}};
     for (unsigned i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(argv[1], cases[i].name)) {
             printf("%d\n", cases[i].run(argc > 2) != 42);
