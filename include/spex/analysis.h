@@ -118,6 +118,25 @@ struct spex_replay {
 void spex_analysis_replay(const struct spex_analysis *analysis, struct spex_replay *replay);
 const char *spex_trust_name(enum spex_trust trust); /* "none", "poor", "fair", "good" */
 
+/*
+ * What an instruction that was sampled mostly waited for (since 1.4): the one that made its
+ * operand, as the replay has it. False: it was not replayed, or did not wait.
+ */
+struct spex_wait {
+    struct spex_module *module; /* of the one that it waited for */
+    uint64_t address;
+    bool stores; /* a store, whose data it loads */
+    uint8_t zero[15];
+};
+bool spex_analysis_waits_for(const struct spex_analysis *analysis, const struct spex_module *module,
+                             uint64_t address, struct spex_wait *wait);
+
+/*
+ * What later passes are to compute, instead of options.want: enum spex_want, 0 as there (since
+ * 1.4). They read all records again after spex_sharing_choose.
+ */
+void spex_analysis_want(struct spex_analysis *analysis, unsigned want);
+
 /* ---- samples ---- */
 
 /* What an operation is, one word; details are in record->op_class and op_payload. */
@@ -306,6 +325,23 @@ unsigned spex_analysis_saturated(const struct spex_analysis *analysis,
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
 /* The file (the first if there are several); NULL for a raw stream. */
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);
+
+/*
+ * One of the files of a profile (since 1.4): its name, its part of the totals, and the file, NULL
+ * of a raw stream. While no pass is made its events may be walked through (spex_perfdata_rewind,
+ * _next).
+ */
+struct spex_part {
+    const char *name;
+    const struct spex_totals *totals;
+    struct spex_perfdata *file;
+    uint64_t zero;
+};
+bool spex_analysis_part(const struct spex_analysis *analysis, size_t index, struct spex_part *part);
+/* First and last time in the files in ns, by what they say; both 0 if not known (since 1.4). */
+void spex_analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
+/* The name of a process, "?" if none of its threads had samples (since 1.4). */
+const char *spex_analysis_comm(const struct spex_analysis *analysis, int32_t pid);
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */
 const char *spex_analysis_no_estimate(const struct spex_analysis *analysis);

@@ -67,6 +67,33 @@ struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
 const char *spex_module_path(const struct spex_module *module); /* as recorded */
 const char *spex_module_name(const struct spex_module *module); /* last part of the path */
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
+
+/* What a module is (since 1.4). */
+enum spex_module_kind {
+    SPEX_MODULE_FILE,   /* a program or a library: an ELF file */
+    SPEX_MODULE_KERNEL, /* the kernel or a module of it */
+    SPEX_MODULE_JIT,    /* anonymous code of a process, which a file perf-PID.map may name */
+    SPEX_MODULE_CODE,   /* one function that its mapping names: of a JIT, of BPF */
+    SPEX_MODULE_NONE,   /* heap, stack, special pages */
+};
+enum spex_module_kind spex_module_kind(const struct spex_module *module);
+/* The process whose code it is, of SPEX_MODULE_JIT and _CODE alone (since 1.4). */
+int spex_module_pid(const struct spex_module *module);
+/*
+ * The build id that the profile has for it, or that of the file that was opened for it (else as
+ * recorded); *size 0: not known. The bytes are the module's (since 1.4).
+ */
+const uint8_t *spex_module_build_id(const struct spex_module *module, bool opened, size_t *size);
+/* The file that was opened for its code, NULL if none was; opens it (since 1.4). */
+const char *spex_module_file(struct spex_module *module);
+
+struct spex_segment {           /* of a file that is loaded; all since 1.4 */
+    uint64_t address, size;     /* in the module's numbering */
+    uint64_t offset, file_size; /* in the file: what is beyond is zero */
+};
+/* The n-th segment, in the order of the file; false past the last (since 1.4). */
+bool spex_module_segment(struct spex_module *module, size_t n, struct spex_segment *segment);
+
 /* Samples in the module in the last analysis pass, before and after the filters. */
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
 /* How many of these have no name because of spex_module_problem. */
@@ -135,6 +162,8 @@ const char *spex_disassembler_name(const struct spex_disassembler *disassembler)
 /* Disassembles count A64 instructions at address; words are little-endian in code. */
 void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, const uint8_t *code,
                       size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]);
+/* Where a direct branch at address goes: B, BL, B.cond, CBZ, TBZ; false for others (since 1.4). */
+bool spex_branch_target(uint32_t word, uint64_t address, uint64_t *target);
 
 /* ---- names ---- */
 

@@ -287,6 +287,12 @@ void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_s
     }
 }
 
+void spex_analysis_want(struct spex_analysis *a, unsigned want)
+{
+    assert(a && !a->pull);
+    analysis_narrow(a, want ? want : ~0u, NULL);
+}
+
 /* ---- asking ---- */
 
 struct memory *analysis_account(const struct spex_analysis *a)
@@ -294,8 +300,9 @@ struct memory *analysis_account(const struct spex_analysis *a)
     return a->account;
 }
 
-const char *analysis_comm(const struct spex_analysis *a, int32_t pid)
+const char *spex_analysis_comm(const struct spex_analysis *a, int32_t pid)
 {
+    assert(a);
     const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
     const struct thread *best = state_find(threads, (uint32_t)pid);
     if (best && best->samples && best->latest.pid == pid && best->latest.comm)
@@ -371,13 +378,13 @@ bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_
     return true;
 }
 
-bool analysis_part(const struct spex_analysis *a, size_t index, struct analysis_part *part)
+bool spex_analysis_part(const struct spex_analysis *a, size_t index, struct spex_part *part)
 {
+    assert(a && part);
     if (index >= (a->part_count ? a->part_count : 1))
         return false;
     const struct spex_analysis *p = a->part_count ? a->parts[index] : a;
-    *part =
-        (struct analysis_part){p->name, a->part_count && p == a ? &a->own : &p->totals, p->file};
+    *part = (struct spex_part){p->name, a->part_count && p == a ? &a->own : &p->totals, p->file, 0};
     return true;
 }
 
@@ -386,8 +393,9 @@ uint32_t analysis_first_queue(struct spex_analysis *a)
     return analysis_reading(a)->first_queue;
 }
 
-void analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *last)
+void spex_analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *last)
 {
+    assert(a && first && last);
     *first = *last = 0;
     for (size_t i = 0; i < (a->part_count ? a->part_count : 1); i++) {
         const struct spex_perf_info *info = (a->part_count ? a->parts[i] : a)->info;
@@ -449,9 +457,9 @@ void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out
 {
     assert(a);
     struct spex_replay sum = {.size = sizeof sum};
-    struct analysis_part part;
+    struct spex_part part;
     double samples = 0, replayed = 0, cycles = 0, off = 0;
-    for (size_t i = 0; analysis_part(a, i, &part); i++) {
+    for (size_t i = 0; spex_analysis_part(a, i, &part); i++) {
         const struct replay *r = (a->part_count ? a->parts[i] : a)->replay;
         const double count = (double)part.totals->records;
         const double known =

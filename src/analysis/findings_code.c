@@ -3,7 +3,6 @@
 
 #include "internal.h"
 #include "step.h"
-#include "waits.h"
 
 #include <spex/a64.h>
 
@@ -238,12 +237,12 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
     while (count < DEEP && begin == DEEP) {
         way[count].module = module;
         way[count].address = address;
-        const struct replay_wait *w = analysis_waits_for(analysis, module, address);
-        if (!w)
+        struct spex_wait wait;
+        if (!spex_analysis_waits_for(analysis, module, address, &wait))
             return FINDING_KINDS;
-        way[count++].stores = w->stores;
-        module = w->maker_module;
-        address = w->maker;
+        way[count++].stores = wait.stores;
+        module = wait.module;
+        address = wait.address;
         for (unsigned i = 0; i < count && begin == DEEP; i++)
             if (way[i].module == module && way[i].address == address)
                 begin = i;

@@ -5,7 +5,6 @@
  */
 #include "types.h"
 
-#include "code.h"
 #include "step.h"
 
 #include "base/bits.h"

@@ -39,7 +39,7 @@ static unsigned usual_shift(const struct spex_analysis *analysis)
 {
     uint64_t first = 0, last = 0;
     if (analysis)
-        analysis_extent(analysis, &first, &last);
+        spex_analysis_extent(analysis, &first, &last);
     uint64_t span = last > first ? last - first : 0;
     return span > 128 ? 57 - (unsigned)__builtin_clzll(span) : 1;
 }

@@ -169,11 +169,9 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
-struct memory *analysis_account(const struct spex_analysis *analysis);
-/* The name of a process, "?" if none of its threads had samples. */
-const char *analysis_comm(const struct spex_analysis *analysis, int32_t pid);
 /* Threads with samples that were kept. */
 size_t analysis_threads(const struct spex_analysis *analysis);
+struct memory *analysis_account(const struct spex_analysis *analysis);
 /* How far the time of rows that take turns is off, relative to it: a standard deviation. */
 double weights_off(const struct spex_analysis *analysis);
 /* 95% interval of a share that is normal. */
@@ -226,17 +224,8 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 
-/* One of several files: its name, its totals and, unless it is a raw stream, the file. */
-struct analysis_part {
-    const char *name;
-    const struct spex_totals *totals;
-    struct spex_perfdata *file;
-};
-bool analysis_part(const struct spex_analysis *analysis, size_t index, struct analysis_part *part);
 /* Later passes add the time of all records, kept or not, to this; NULL: no longer. */
 void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals *intervals);
-/* First and last time in the files; both 0 if there is none. */
-void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
 
 /* How many queues are in the files before the one whose samples come. */
 uint32_t analysis_first_queue(struct spex_analysis *analysis);

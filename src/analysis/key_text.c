@@ -31,7 +31,7 @@ static size_t anonymous_text(const struct spex_group *g, const struct spex_modul
                              char *text, size_t capacity)
 {
     return (size_t)snprintf(text, capacity, "[anonymous code of %s]",
-                            analysis_comm(g->analysis, module->pid));
+                            spex_analysis_comm(g->analysis, module->pid));
 }
 
 static size_t symbol_text(const struct spex_symbol *symbol, char *text, size_t capacity)
@@ -100,7 +100,7 @@ static size_t named_text(const struct spex_group *g, enum spex_key kind, const u
         return symbol_text((const struct spex_symbol *)(uintptr_t)key[0], text, capacity);
     const struct spex_module *module = module_of(key);
     if (kind != SPEX_KEY_DATA_SYMBOL && kind != SPEX_KEY_ALLOC && module &&
-        module->kind == MODULE_JIT && !key[1])
+        module->kind == SPEX_MODULE_JIT && !key[1])
         return anonymous_text(g, module, text, capacity);
     if (kind != SPEX_KEY_DATA_SYMBOL && kind != SPEX_KEY_ALLOC)
         return place_text(module, key[1], text, capacity);

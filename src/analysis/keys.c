@@ -115,7 +115,7 @@ static inline void place_key(const struct spex_symbol *symbol, const struct spex
                              uint64_t address, uint64_t *word0, uint64_t *word1)
 {
     uint64_t none = -(uint64_t)!symbol; /* a branch would often be mispredicted */
-    if (__builtin_expect(!symbol && module && module->kind == MODULE_JIT, 0))
+    if (__builtin_expect(!symbol && module && module->kind == SPEX_MODULE_JIT, 0))
         address = 0; /* nobody knows where its functions begin: one row for all of it */
     *word0 = (uintptr_t)symbol | (((uintptr_t)module | KEY_NO_SYMBOL) & none);
     *word1 = address & none;

@@ -13,14 +13,6 @@
 
 enum { SPACE_ROOT = 32 };
 
-enum module_kind {
-    MODULE_FILE,   /* ELF file */
-    MODULE_KERNEL, /* vmlinux, kallsyms */
-    MODULE_JIT,    /* anonymous code: perf-PID.map */
-    MODULE_CODE,   /* one function that its mapping names: of a JIT, of BPF */
-    MODULE_NONE,   /* heap, stack, special pages */
-};
-
 /* A mount namespace; inode 0: not known, or our own. */
 struct module_space {
     uint64_t device, inode;
@@ -83,7 +75,7 @@ struct range_budget {
 struct spex_module {
     struct spex_symbols *owner;
     struct spex_module *whole; /* for code of a JIT or of BPF the first such module, else itself */
-    enum module_kind kind;
+    enum spex_module_kind kind;
     char *path;
     const char *name;
     struct module_id recorded; /* as the profile has it */
@@ -138,7 +130,7 @@ struct spex_symbols {
         int pid; /* of a process in it; 0: there is none */
     } * spaces;
     size_t space_count, space_room;
-    struct spex_module *code[2]; /* the first of MODULE_CODE: of JITs, of BPF */
+    struct spex_module *code[2]; /* the first of SPEX_MODULE_CODE: of JITs, of BPF */
     struct type_names *types;    /* data_types.c */
 };
 
@@ -277,7 +269,7 @@ char *module_text(struct spex_module *module, size_t size);
 /* ---- look-up ---- */
 
 bool module_is_file(const struct spex_module *module);
-bool module_is_code(const struct spex_module *module); /* MODULE_CODE */
+bool module_is_code(const struct spex_module *module); /* SPEX_MODULE_CODE */
 /* False for the heap, the stack and the like, which have no symbols. */
 bool module_has_symbols(struct spex_module *module);
 /* spex_module_symbol, and the range of addresses around this one with the same answer. */

@@ -336,7 +336,7 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     }
     if (!status && a->part_count)
         qsort(a->parts, a->part_count, sizeof *a->parts, by_first_time);
-    analysis_extent(a, &first, &last);
+    spex_analysis_extent(a, &first, &last);
     if (!status)
         status = open_queues(a, options, first, last, error);
     for (size_t i = 0; i < a->part_count && !status; i++)

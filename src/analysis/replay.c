@@ -384,25 +384,28 @@ static void make_waits(struct replayer *r, struct replay *replay)
     qsort(replay->waits, replay->wait_count, sizeof *replay->waits, by_place);
 }
 
-const struct replay_wait *analysis_waits_for(const struct spex_analysis *whole,
-                                             const struct spex_module *module, uint64_t address)
+bool spex_analysis_waits_for(const struct spex_analysis *whole, const struct spex_module *module,
+                             uint64_t address, struct spex_wait *wait)
 {
-    const struct replay_wait key = {.module = module, .address = address};
-    const struct replay_wait *found = NULL;
-    struct analysis_part part;
-    for (size_t i = 0; !found && analysis_part(whole, i, &part); i++) {
+    assert(whole && wait);
+    const struct replay_wait key = {.module = module, .address = address}, *found = NULL;
+    struct spex_part part;
+    for (size_t i = 0; !found && spex_analysis_part(whole, i, &part); i++) {
         const struct replay *r = (whole->part_count ? whole->parts[i] : whole)->replay;
         if (r && r->fits)
             found = bsearch(&key, r->waits, r->wait_count, sizeof key, by_place);
     }
+    if (found)
+        *wait = (struct spex_wait){
+            .module = found->maker_module, .address = found->maker, .stores = found->stores};
     return found;
 }
 
 const struct replay *analysis_any_replay(const struct spex_analysis *whole)
 {
     const struct replay *found = NULL;
-    struct analysis_part part;
-    for (size_t i = 0; !found && analysis_part(whole, i, &part); i++)
+    struct spex_part part;
+    for (size_t i = 0; !found && spex_analysis_part(whole, i, &part); i++)
         found = (whole->part_count ? whole->parts[i] : whole)->replay;
     return found;
 }

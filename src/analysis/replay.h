@@ -20,7 +20,6 @@
 
 #include "internal.h"
 #include "step.h"
-#include "waits.h"
 
 #include "account/plain.h"
 #include "base/hash.h"
@@ -66,6 +65,14 @@ enum { REPLAY_WEIGHT = 256 /* of a cycle */, REPLAY_NO_ONE = 0 };
 struct replay_slot {
     uint64_t key;                    /* 0: free */
     uint32_t weight[REPLAY_ANY + 1]; /* 1/REPLAY_WEIGHT cycles; all 0: ask with the thread */
+};
+
+/* Of an instruction that was replayed: what made the operand that it mostly waited for. */
+struct replay_wait {
+    const struct spex_module *module;
+    struct spex_module *maker_module;
+    uint64_t address, maker;
+    bool stores; /* a store, whose data it loads */
 };
 
 struct replay {

@@ -146,26 +146,26 @@ void symbols_roots(const struct spex_symbols *symbols, struct module_roots *root
     root[n] = NULL;
 }
 
-static enum module_kind kind_of(const char *path)
+static enum spex_module_kind kind_of(const char *path)
 {
     static const char *const anonymous[] = {"//anon",         "[anon", "/memfd:", "/dev/zero",
                                             "/anon_hugepage", "/SYSV", "[heap]",  "/dev/shm/"};
     static const char *const special[] = {"[stack",    "[vvar",     "[vsyscall]", "[uprobes]",
                                           "[vectors]", "[sigpage]", "/dev/"};
     if (starts_with(path, JIT_PREFIX) || starts_with(path, "[bpf] "))
-        return MODULE_CODE;
+        return SPEX_MODULE_CODE;
     if (starts_with(path, "[kernel") || starts_with(path, "[guest.kernel"))
-        return MODULE_KERNEL;
+        return SPEX_MODULE_KERNEL;
     for (size_t i = 0; i < sizeof anonymous / sizeof *anonymous; i++)
         if (starts_with(path, anonymous[i]))
-            return MODULE_JIT;
+            return SPEX_MODULE_JIT;
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         if (starts_with(path, special[i]))
-            return MODULE_NONE;
+            return SPEX_MODULE_NONE;
     /* [nf_tables]: a kernel module named by the kernel, not by its file */
     if (path[0] == '[' && !starts_with(path, "[vdso"))
-        return MODULE_KERNEL;
-    return MODULE_FILE;
+        return SPEX_MODULE_KERNEL;
+    return SPEX_MODULE_FILE;
 }
 
 /* The key of a module: pid is 0 except for code of a JIT; id_size 0 if any build will do. */
@@ -179,7 +179,7 @@ struct module_key {
 
 static struct module_key key_of(const struct spex_module *module, bool with_id)
 {
-    return (struct module_key){module->path, module->kind == MODULE_JIT ? module->pid : 0,
+    return (struct module_key){module->path, module->kind == SPEX_MODULE_JIT ? module->pid : 0,
                                module->recorded.bytes, with_id ? module->recorded.size : 0,
                                with_id ? 0 : module->space.inode};
 }
@@ -230,13 +230,13 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
                                    const uint8_t *build_id, size_t build_id_size, int pid,
                                    const struct module_space *space)
 {
-    enum module_kind kind = kind_of(path);
+    enum spex_module_kind kind = kind_of(path);
     struct module_space foreign = {0, 0};
-    if (space && kind == MODULE_FILE && !space_is_own(space))
+    if (space && kind == SPEX_MODULE_FILE && !space_is_own(space))
         foreign = *space;
     char kernel[64];
     const char *bracket = strchr(path, ']');
-    if (kind == MODULE_KERNEL && bracket && bracket - path < 60) {
+    if (kind == SPEX_MODULE_KERNEL && bracket && bracket - path < 60) {
         /* "[kernel.kallsyms]_text": the suffix names the symbol that pgoff is of */
         snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
         path = kernel;
@@ -244,7 +244,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     if (!build_id || build_id_size > sizeof((struct module_id *)0)->bytes)
         build_id_size = 0;
     more_slots(symbols);
-    const struct module_key key = {path, kind == MODULE_JIT ? pid : 0,
+    const struct module_key key = {path, kind == SPEX_MODULE_JIT ? pid : 0,
                                    build_id_size ? build_id : (const uint8_t *)"", build_id_size,
                                    build_id_size ? 0 : foreign.inode};
     uint32_t found = *find_slot(symbols, &key);
@@ -257,9 +257,9 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     const char *slash = strrchr(m->path, '/');
     m->owner = symbols;
     m->kind = kind;
-    m->name = kind == MODULE_CODE ? starts_with(path, "[bpf]") ? "[bpf]" : "[jit]"
-              : slash && slash[1] && kind == MODULE_FILE ? slash + 1
-                                                         : m->path;
+    m->name = kind == SPEX_MODULE_CODE ? starts_with(path, "[bpf]") ? "[bpf]" : "[jit]"
+              : slash && slash[1] && kind == SPEX_MODULE_FILE ? slash + 1
+                                                              : m->path;
     if (build_id_size)
         memcpy(m->recorded.bytes, build_id, build_id_size);
     m->recorded.size = build_id_size;
@@ -267,7 +267,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     m->space = foreign;
     m->image.fd = m->debug.fd = m->alternate.fd = m->small.fd = -1;
     m->whole = m;
-    if (kind == MODULE_CODE) {
+    if (kind == SPEX_MODULE_CODE) {
         struct spex_module **first = &symbols->code[starts_with(path, "[bpf]")];
         m->whole = *first = *first ? *first : m;
     }
@@ -321,7 +321,7 @@ bool spex_module_is_kernel(const struct spex_module *module)
 {
     assert(module);
     size_t n = strlen(module->path);
-    return module->kind == MODULE_KERNEL || starts_with(module->path, "[bpf]") ||
+    return module->kind == SPEX_MODULE_KERNEL || starts_with(module->path, "[bpf]") ||
            (n > 3 && strstr(module->path, ".ko"));
 }
 
@@ -336,21 +336,21 @@ static void load(struct spex_module *module)
 {
     struct module_table table = {0};
     switch (module->kind) {
-    case MODULE_FILE:
+    case SPEX_MODULE_FILE:
         module_open_files(module);
         module_load_elf(module);
         break;
-    case MODULE_KERNEL:
+    case SPEX_MODULE_KERNEL:
         module_load_kernel(module);
         break;
-    case MODULE_JIT:
+    case SPEX_MODULE_JIT:
         module_load_jit(module);
         break;
-    case MODULE_CODE: /* the same wherever it is mapped */
+    case SPEX_MODULE_CODE: /* the same wherever it is mapped */
         table_add(&table, 0, UINT64_MAX, strchr(module->path, ' ') + 1, true, false, 0);
         table_finish(module, &table);
         break;
-    case MODULE_NONE:
+    case SPEX_MODULE_NONE:
         table_finish(module, &(struct module_table){0});
         break;
     }
@@ -370,20 +370,58 @@ void module_load(struct spex_module *module)
 
 /* ---- look-up ---- */
 
+enum spex_module_kind spex_module_kind(const struct spex_module *module)
+{
+    assert(module);
+    return module->kind;
+}
+
+int spex_module_pid(const struct spex_module *module)
+{
+    assert(module);
+    return module->pid;
+}
+
+const uint8_t *spex_module_build_id(const struct spex_module *module, bool opened, size_t *size)
+{
+    assert(module && size);
+    const struct module_id *id = opened ? &module->found : &module->recorded;
+    *size = id->size;
+    return id->bytes;
+}
+
+const char *spex_module_file(struct spex_module *module)
+{
+    assert(module);
+    module_load(module);
+    return module->image.path;
+}
+
+bool spex_module_segment(struct spex_module *module, size_t n, struct spex_segment *segment)
+{
+    assert(module && segment);
+    module_load(module);
+    if (n >= module->segment_count)
+        return false;
+    const struct module_segment *s = &module->segments[n];
+    *segment = (struct spex_segment){s->address, s->size, s->offset, s->file_size};
+    return true;
+}
+
 bool module_is_file(const struct spex_module *module)
 {
-    return module->kind == MODULE_FILE;
+    return module->kind == SPEX_MODULE_FILE;
 }
 
 bool module_is_code(const struct spex_module *module)
 {
-    return module->kind == MODULE_CODE;
+    return module->kind == SPEX_MODULE_CODE;
 }
 
 bool module_has_symbols(struct spex_module *module)
 {
     module_load(module);
-    return module->count || module->kind == MODULE_FILE || module->kind == MODULE_KERNEL;
+    return module->count || module->kind == SPEX_MODULE_FILE || module->kind == SPEX_MODULE_KERNEL;
 }
 
 bool module_covers(struct spex_module *module, uint64_t address)
@@ -400,13 +438,13 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
                              uint64_t pgoff)
 {
     assert(module);
-    if (module->kind == MODULE_JIT || module->kind == MODULE_NONE)
+    if (module->kind == SPEX_MODULE_JIT || module->kind == SPEX_MODULE_NONE)
         return ip;
     module_load(module);
-    if (module->kind == MODULE_KERNEL) /* pgoff is where _text was at run time (KASLR) */
+    if (module->kind == SPEX_MODULE_KERNEL) /* pgoff is where _text was at run time (KASLR) */
         return module->link_text && pgoff ? ip - (pgoff - module->link_text) : ip;
     uint64_t offset = ip - start + pgoff;
-    if (module->kind == MODULE_CODE)
+    if (module->kind == SPEX_MODULE_CODE)
         return offset;
     const struct module_segment *below = NULL;
     /* A page that holds the end of one segment and the begin of the next is mapped twice. */

@@ -3,7 +3,6 @@
 #include "columns.h"
 #include "listing.h"
 
-#include "analysis/code.h"
 #include <spex/stacks.h>
 #include "analysis/internal.h"
 #include "base/memory.h"

@@ -134,18 +134,18 @@ static void put_module(struct tar *tar, struct spex_module *m)
 {
     char name[PATH_MAX];
     lines_load(m); /* opens what it has */
-    if (m->kind == MODULE_FILE) {
+    if (m->kind == SPEX_MODULE_FILE) {
         put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* as the reader will look for it */
         put_elf(tar, &m->debug, &m->found, "", "/debug");
         if (m->alternate.elf) {
             struct module_id id = elf_build_id(m->alternate.elf);
             put_elf(tar, &m->alternate, &id, "", "/debug");
         }
-    } else if (m->kind == MODULE_KERNEL && m->image.elf) {
+    } else if (m->kind == SPEX_MODULE_KERNEL && m->image.elf) {
         put_elf(tar, &m->image, &m->recorded, "", "/vmlinux");
-    } else if (m->kind == MODULE_KERNEL && m->source) {
+    } else if (m->kind == SPEX_MODULE_KERNEL && m->source) {
         put_file(tar, m->source, "kallsyms");
-    } else if (m->kind == MODULE_JIT && m->source) {
+    } else if (m->kind == SPEX_MODULE_JIT && m->source) {
         snprintf(name, sizeof name, ".debug/perf-%d.map", m->pid);
         put_file(tar, m->source, name);
     }
@@ -211,18 +211,18 @@ static bool put_all(void *context, int fd)
     struct profile *p = tar->profile;
     char zeros[2 * BLOCK] = "";
     struct spex_module *m;
-    struct analysis_part part;
+    struct spex_part part;
     bool kallsyms = false;
     out_init(&tar->out, fd);
     put_profile(tar, p, &tar->read_with);
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
-        bool text = m->kind == MODULE_KERNEL && !m->image.elf && m->source;
+        bool text = m->kind == SPEX_MODULE_KERNEL && !m->image.elf && m->source;
         if (!text || !kallsyms) /* one for the kernel and its modules */
             put_module(tar, m);
         kallsyms |= text;
     }
-    for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
+    for (size_t i = 0; spex_analysis_part(p->analysis, i, &part); i++)
         put_dumps(tar, part.file, symbols);
     out_bytes(&tar->out, zeros, sizeof zeros);
     int problem = out_fini(&tar->out);

@@ -2,7 +2,7 @@
 
 #include "columns.h"
 
-#include "analysis/waits.h"
+#include "waits.h"
 #include "base/bits.h"
 #include "base/memory.h"
 #include "base/order.h"
@@ -190,14 +190,18 @@ static void fill_wait(struct listing *l, const struct code_block *block, size_t 
     enum { NOTHING = 3, SHORT = 8 }; /* cycles that any operation may wait, a load may take */
     const double wait = mean_of(row, SPEX_LATENCY_ISSUE), took = mean_of(row, SPEX_LATENCY_EXECUTE);
     const uint64_t address = block->address + 4 * at;
-    const struct replay_wait *w = analysis_waits_for(l->profile->analysis, here->module, address);
+    struct spex_wait by_replay;
+    const struct spex_wait *w =
+        spex_analysis_waits_for(l->profile->analysis, here->module, address, &by_replay)
+            ? &by_replay
+            : NULL;
     if (w && w->stores ? took <= SHORT : wait <= NOTHING || wait < took)
         return;
     const size_t producer = w ? block->count : code_waits_for(block, at);
-    if (w ? w->maker_module == here->module && w->maker == address : producer == at)
+    if (w ? w->module == here->module && w->address == address : producer == at)
         table_set_text(l->table, "waits_for", "itself");
     else if (w)
-        set_maker(l->table, here, w->maker_module, w->maker);
+        set_maker(l->table, here, w->module, w->address);
     else if (producer < block->count)
         set_maker(l->table, here, here->module, block->address + 4 * producer);
 }

@@ -1,7 +1,6 @@
 /* The profile of a command that reads: opening it, reading it, and the notes on it at the end. */
 #include "profile.h"
 
-#include "analysis/module.h"
 #include "base/memory.h"
 #include "cli/output.h"
 #include "cli/perf_words.h"
@@ -283,13 +282,14 @@ static const char *how_to_name(const char *comm)
 static void anonymous_problem(struct profile *p, struct spex_module *m, char text[400])
 {
     text[0] = '\0';
-    if (m->kind != MODULE_JIT || spex_module_problem(m) || m->count)
+    if (spex_module_kind(m) != SPEX_MODULE_JIT || spex_module_problem(m) || spex_module_nth(m, 0))
         return;
-    const char *comm = analysis_comm(p->analysis, m->pid);
+    const int pid = spex_module_pid(m);
+    const char *comm = spex_analysis_comm(p->analysis, pid);
     snprintf(text, 400,
              "[anonymous code of %s]: made at run time, and /tmp/perf-%d.map does not "
              "name it: %s",
-             comm, m->pid, how_to_name(comm));
+             comm, pid, how_to_name(comm));
 }
 
 /* Modules without symbols, once each, most samples first; only those that matter. */
@@ -367,7 +367,7 @@ static void report_sources(struct profile *p)
 }
 
 /* A profile of something other than SPE is a mistake; say what it holds. */
-static bool report_no_spe(const struct analysis_part *part)
+static bool report_no_spe(const struct spex_part *part)
 {
     const struct spex_perfdata *file = part->file;
     const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
@@ -395,7 +395,7 @@ static bool report_no_spe(const struct analysis_part *part)
 }
 
 /* What was wrong with a file; the exit status. */
-static int report_part(const struct analysis_part *part)
+static int report_part(const struct spex_part *part)
 {
     const struct spex_totals *t = part->totals;
     int status = CLI_OK;
@@ -429,13 +429,13 @@ int profile_close(struct profile *p)
 {
     int status = p->status;
     if (p->analysis) {
-        struct analysis_part part;
+        struct spex_part part;
         int error = out_fini(&p->out);
         if (error) {
             cli_error("cannot write: %s", strerror(error));
             status = CLI_DATA;
         }
-        for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
+        for (size_t i = 0; spex_analysis_part(p->analysis, i, &part); i++)
             if (report_part(&part))
                 status = CLI_DATA;
         const struct spex_totals *t = spex_analysis_totals(p->analysis);

@@ -6,11 +6,11 @@
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
 
-#include "analysis/code.h"
 #include "analysis/internal.h"
 
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "report/sources.h"
 
 struct profile_options {
     struct cli_list inputs; /* -i: files of one profile */

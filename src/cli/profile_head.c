@@ -302,7 +302,7 @@ static void say(struct profile *p, const char *format, ...)
 static const char *extent(const struct profile *p, char text[96])
 {
     uint64_t first, last;
-    analysis_extent(p->analysis, &first, &last);
+    spex_analysis_extent(p->analysis, &first, &last);
     text[0] = 0;
     if (last)
         snprintf(text, 96, "; the profile is of %.6f to %.6f s", (double)first / 1e9,

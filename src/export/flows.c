@@ -1,6 +1,5 @@
 #include "flows.h"
 
-#include "analysis/module.h"
 #include "base/bits.h"
 #include "base/memory.h"
 #include "base/name.h"
@@ -115,7 +114,7 @@ static void choose_module(struct flows *f)
     }
     for (size_t i = 0; i < modules.count; i++) {
         struct spex_module *m = (struct spex_module *)(uintptr_t)modules.keys[i][0];
-        if (module_is_file(m) && sums[i] > most) {
+        if (spex_module_kind(m) == SPEX_MODULE_FILE && sums[i] > most) {
             most = sums[i];
             f->module = m;
         }
@@ -282,19 +281,19 @@ void flows_free(struct flows *f)
 
 uint64_t flows_image_offset(const struct flows *f, uint64_t address)
 {
-    uint64_t base = f->module->segment_count ? UINT64_MAX : 0;
-    for (size_t i = 0; i < f->module->segment_count; i++)
-        if (f->module->segments[i].address < base)
-            base = f->module->segments[i].address;
+    struct spex_segment s;
+    uint64_t base = spex_module_segment(f->module, 0, &s) ? s.address : 0;
+    for (size_t i = 1; spex_module_segment(f->module, i, &s); i++)
+        if (s.address < base)
+            base = s.address;
     return address - (base & ~UINT64_C(4095));
 }
 
 uint64_t flows_file_offset(const struct flows *f, uint64_t address)
 {
-    for (size_t i = 0; i < f->module->segment_count; i++) {
-        const struct module_segment *s = &f->module->segments[i];
-        if (address >= s->address && address - s->address < s->file_size)
-            return address - s->address + s->offset;
-    }
+    struct spex_segment s;
+    for (size_t i = 0; spex_module_segment(f->module, i, &s); i++)
+        if (address >= s.address && address - s.address < s.file_size)
+            return address - s.address + s.offset;
     return address;
 }

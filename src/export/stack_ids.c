@@ -1,6 +1,5 @@
 #include "stack_ids.h"
 
-#include "analysis/module.h"
 #include <spex/stacks.h>
 #include "base/memory.h"
 #include "export/digest.h"
@@ -48,8 +47,11 @@ static uint64_t make(uint64_t caller, const struct spex_call *call)
     head[16] = call->cut;
     digest_begin(&digest, sizeof result);
     digest_add(&digest, head, sizeof head);
-    if (call->module && call->module->recorded.size) {
-        digest_add(&digest, call->module->recorded.bytes, call->module->recorded.size);
+    size_t size = 0;
+    const uint8_t *build_id =
+        call->module ? spex_module_build_id(call->module, false, &size) : NULL;
+    if (size) {
+        digest_add(&digest, build_id, size);
     } else if (call->module) {
         const char *path = spex_module_path(call->module);
         digest_add(&digest, path, strlen(path));

@@ -1,7 +1,5 @@
 #include "tables.h"
 
-#include "analysis/internal.h"
-#include "analysis/module.h"
 #include "base/memory.h"
 #include "base/ids.h"
 
@@ -41,7 +39,7 @@ struct tables {
     size_t at;     /* module, symbol, stack or file of the profile */
     uint32_t call; /* next one of the stack */
     uint32_t depth;
-    struct analysis_part part;
+    struct spex_part part;
     struct spex_perf_event event;
     unsigned flags; /* of the event: not yet given out */
     struct out id;
@@ -134,11 +132,13 @@ static void put_file(struct tables *t, const struct spex_module *m)
 {
     put_text(t, m ? spex_module_path(m) : NULL);
     put_text(t, m ? spex_module_name(m) : NULL);
+    size_t size = 0;
+    const uint8_t *id = m ? spex_module_build_id(m, false, &size) : NULL;
     t->id.size = 0;
-    for (size_t i = 0; m && i < m->recorded.size; i++)
-        out_hex_fixed(&t->id, m->recorded.bytes[i], 2);
+    for (size_t i = 0; i < size; i++)
+        out_hex_fixed(&t->id, id[i], 2);
     out_char(&t->id, 0);
-    put_text(t, m && m->recorded.size ? t->id.data : NULL);
+    put_text(t, size ? t->id.data : NULL);
 }
 
 static bool next_file(struct tables *t)
@@ -225,7 +225,7 @@ static bool next_loss(struct tables *t)
             t->flags = losses_of(e);
             continue;
         }
-        if (!analysis_part(t->analysis, t->at++, &t->part))
+        if (!spex_analysis_part(t->analysis, t->at++, &t->part))
             return false;
         if (t->part.file)
             spex_perfdata_rewind(t->part.file);
@@ -250,7 +250,7 @@ void tables_begin(struct tables *t, enum tables_id table)
     t->table = table;
     t->at = 0;
     t->call = t->flags = 0;
-    t->part = (struct analysis_part){0};
+    t->part = (struct spex_part){0};
 }
 
 bool tables_next(struct tables *t, struct tables_cell cells[TABLES_COLUMNS])

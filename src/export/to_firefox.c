@@ -6,7 +6,6 @@
  */
 #include "frames.h"
 
-#include "analysis/internal.h"
 #include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -121,8 +120,8 @@ static void find_markers_in(struct firefox *f, struct spex_perfdata *file)
 /* The pass has ended: nobody else walks through the events. */
 static void find_markers(struct firefox *f)
 {
-    struct analysis_part part;
-    for (size_t i = 0; analysis_part(f->job->analysis, i, &part); i++)
+    struct spex_part part;
+    for (size_t i = 0; spex_analysis_part(f->job->analysis, i, &part); i++)
         if (part.file)
             find_markers_in(f, part.file);
 }

@@ -5,7 +5,6 @@
  */
 #include "frames.h"
 
-#include "analysis/module.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "export/texts.h"
@@ -122,10 +121,12 @@ static void put_mapping(struct pprof *p, const struct spex_module *module, uint3
 {
     struct out text;
     out_init(&text, -1);
-    for (size_t i = 0; i < module->found.size; i++)
-        out_hex_fixed(&text, module->found.bytes[i], 2);
+    size_t size;
+    const uint8_t *bytes = spex_module_build_id(module, true, &size);
+    for (size_t i = 0; i < size; i++)
+        out_hex_fixed(&text, bytes[i], 2);
     out_char(&text, 0);
-    uint32_t path = texts_find(&p->strings, module->path);
+    uint32_t path = texts_find(&p->strings, spex_module_path(module));
     uint32_t build_id = texts_find(&p->strings, text.data);
     struct out *m = begin_message(p, 0);
     put_number(m, 1, id);

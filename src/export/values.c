@@ -1,6 +1,5 @@
 #include "values.h"
 
-#include "analysis/module.h"
 #include "base/bits.h"
 
 #define NUMBER_MASK(size) (~UINT64_C(0) >> (64 - 8 * (size)))
@@ -157,11 +156,13 @@ static const char *build_text(struct export_source *s, const char *name, const c
 
 static const char *build_id_of(struct export_source *s, const struct spex_module *module)
 {
+    size_t size;
+    const uint8_t *id = spex_module_build_id(module, false, &size);
     s->built.size = 0;
-    for (size_t i = 0; i < module->recorded.size; i++)
-        out_hex_fixed(&s->built, module->recorded.bytes[i], 2);
+    for (size_t i = 0; i < size; i++)
+        out_hex_fixed(&s->built, id[i], 2);
     out_char(&s->built, 0);
-    return module->recorded.size ? s->built.data : NULL;
+    return size ? s->built.data : NULL;
 }
 
 static const char *place_of(struct export_source *s, const struct spex_sample *sample, unsigned has,

@@ -5,7 +5,6 @@
  */
 #include "spe.h"
 
-#include "analysis/internal.h"
 #include "base/memory.h"
 #include "base/name.h"
 #include "export/origins.h"
@@ -506,7 +505,7 @@ static void init(struct duck_init *info)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     export_source_init(&s->source, p->analysis);
-    analysis_narrow(p->analysis, choose_columns(s, info), NULL);
+    spex_analysis_want(p->analysis, choose_columns(s, info));
     for (unsigned i = 0; i < BLOCKS; i++) {
         struct block *b = new_block(s);
         b->next = s->free;

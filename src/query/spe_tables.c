@@ -5,7 +5,6 @@
  */
 #include "spe.h"
 
-#include "analysis/internal.h"
 #include "base/memory.h"
 #include "base/name.h"
 #include "export/tables.h"
@@ -72,7 +71,7 @@ static void init(struct duck_init *info)
     out_init(&r->text, -1);
     duck.init_set_init_data(info, r, free_rows);
     duck.init_set_max_threads(info, 1);
-    analysis_narrow(p->analysis, TABLES_WANT, NULL);
+    spex_analysis_want(p->analysis, TABLES_WANT);
     if (spex_analysis_run(p->analysis, count, r, &error))
         duck.init_set_error(info, error.text);
     tables_begin(r->tables, w->table);

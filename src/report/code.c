@@ -1,7 +1,7 @@
 /* Instructions and source of the functions with most samples. */
 #include "report/internal.h"
+#include "report/sources.h"
 
-#include "analysis/code.h"
 #include "base/bits.h"
 #include "base/memory.h"
 
@@ -61,7 +61,7 @@ static void write_instruction(struct listing *l, uint64_t address, const struct 
         spex_disassemble(l->report->disassembler, address, code, 1, text);
         code_name_target(symbol, le32(code), address, text[0]);
         JSON_MEMBER(json, "text", string, text[0]);
-        if (code_branch_target(le32(code), address, &target) && target >= symbol->start &&
+        if (spex_branch_target(le32(code), address, &target) && target >= symbol->start &&
             target < symbol->end)
             JSON_MEMBER(json, "to", u64, target - symbol->start);
     }

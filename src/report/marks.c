@@ -29,8 +29,8 @@ static void count_marks(const struct report *r, struct spex_perfdata *file,
 void marks_write(struct report *r, struct json *json)
 {
     uint64_t(*counts)[KINDS] = memory_get(r->bins.count + 1, sizeof *counts);
-    struct analysis_part part;
-    for (size_t i = 0; analysis_part(r->analysis, i, &part); i++)
+    struct spex_part part;
+    for (size_t i = 0; spex_analysis_part(r->analysis, i, &part); i++)
         if (part.file && r->bins.count)
             count_marks(r, part.file, counts);
     json_name(json, "marks");

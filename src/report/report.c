@@ -1,6 +1,6 @@
 #include "report/internal.h"
+#include "report/sources.h"
 
-#include "analysis/code.h"
 #include "analysis/findings.h"
 #include <spex/stacks.h>
 #include "base/jobs.h"
@@ -151,7 +151,7 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
     };
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
-    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
+    spex_analysis_want(r->analysis, ~(unsigned)SPEX_WANT_BASE);
     analysis_count_time(r->analysis, &intervals);
     enum spex_status status = spex_analysis_pass(r->analysis, sinks, count, error);
     analysis_count_time(r->analysis, NULL);
@@ -180,7 +180,7 @@ static enum spex_status look_closer(struct report *r, struct spex_error *error)
                     &r->closer);
     if (r->line_count)
         status = spex_analysis_pass(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
-    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
+    spex_analysis_want(r->analysis, ~(unsigned)SPEX_WANT_BASE);
     return status;
 }
 
@@ -309,9 +309,9 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
 {
     uint64_t first, last;
     enum spex_status status = SPEX_OK;
-    analysis_extent(r->analysis, &first, &last);
+    spex_analysis_extent(r->analysis, &first, &last);
     if (r->options.filtered || !last) { /* nothing to guess from */
-        analysis_narrow(r->analysis, SPEX_WANT_BASE, NULL);
+        spex_analysis_want(r->analysis, SPEX_WANT_BASE);
         status = spex_analysis_run(r->analysis, NULL, NULL, error);
         const struct spex_totals *t = spex_analysis_totals(r->analysis);
         first = t->first_time;

@@ -34,7 +34,7 @@ for name in ("threads-cpp", "threads-rs"):
     check(f"{name}: a file that is not there", code == 1 and "none.data" in err, (code, err))
 
 # Several sinks in one pass, which four threads share where the file has more queues than one.
-file = profile("mixed", 40000)
+file = profile("mixed", 40000, name="wide.data")
 code, out, err = run(os.path.join(BUILD, "tests/install/reader"), "threads", file, cwd=DIR)
 mine = [l.split("\t") for l in out.decode().splitlines()]
 rows = data("report", file, "--sort", "tid", "--percent-limit", "0", symbols=False)["rows"]
@@ -44,4 +44,18 @@ told = dict(mine)
 check("each sink had every sample once, in shards",
       told.get("all") == str(sum(r["samples"] for r in rows)) and int(told["shards"]) > 1 and
       0 < int(told["memory"]) < int(told["all"]), (told, err))
+
+# What the profile and its files are.
+code, out, err = run(os.path.join(BUILD, "tests/install/reader"), "files", file, "root", cwd=DIR)
+told = [l.split("\t") for l in out.decode().splitlines()]
+times = [r["time"] for r in records(file) if "time" in r]
+equal("the parts of the profile", [l[1:] for l in told if l[0] == "part"], [["wide.data", "40000"]])
+first, last = next(map(int, l[1:]) for l in told if l[0] == "extent")
+check("its extent covers its samples", 0 < first <= min(times) and max(times) <= last,
+      (first, last, min(times), max(times)))
+modules = {l[1]: l for l in told if l[0] in ("file", "kernel", "jit", "code", "none")}
+equal("the program: its build id, where it was opened, and what of it is loaded",
+      modules["/usr/bin/prog"][2:4] + [0 < int(modules["/usr/bin/prog"][4]) <=
+                                       os.path.getsize(PROG)],
+      ["0123456789abcdef" * 2 + "01234567", "root/usr/bin/prog", True])
 done()

@@ -4,6 +4,9 @@
  *   reader stacks FILE    "PC <tab> CALLER < CALLER ..." for each sample, the nearest first
  *   reader threads FILE   "TID <tab> SAMPLES" for each thread, counted by four threads in a table,
  *                         in one that a sink fills, and by a sink of our own; all must agree
+ *   reader files FILE     "part <tab> NAME <tab> RECORDS", "extent <tab> FIRST <tab> LAST" and, for
+ *                         each module with samples, "KIND <tab> PATH <tab> BUILD ID <tab> OPENED
+ *                         <tab> BYTES IN THE FILE"
  */
 #include <spex/sinks.h>
 #include <spex/stacks.h>
@@ -147,6 +150,47 @@ static enum spex_status threads(const char *path)
     return status;
 }
 
+static void print_module(struct spex_module *module)
+{
+    static const char *const kinds[] = {"file", "kernel", "jit", "code", "none"};
+    struct spex_segment segment;
+    uint64_t in_file = 0;
+    size_t size;
+    const uint8_t *id = spex_module_build_id(module, true, &size);
+    const char *file = spex_module_file(module);
+    printf("%s\t%s\t", kinds[spex_module_kind(module)], spex_module_path(module));
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", id[i]);
+    for (size_t i = 0; spex_module_segment(module, i, &segment); i++)
+        in_file += segment.file_size;
+    printf("\t%s\t%" PRIu64 "\n", file ? file : "", in_file);
+}
+
+static enum spex_status files(const char *path, const char *symfs)
+{
+    const struct spex_symbols_options symbols = {.size = sizeof symbols, .symfs = symfs};
+    const struct spex_analysis_options options = {
+        .size = sizeof options, .want = SPEX_WANT_BASE, .symbols = &symbols};
+    struct spex_analysis *analysis;
+    struct spex_module *module;
+    struct spex_part part;
+    uint64_t first, last;
+    enum spex_status status = spex_analysis_open(path, &options, &analysis, &error);
+    if (status != SPEX_OK)
+        return status;
+    spex_analysis_want(analysis, SPEX_WANT_SYMBOL);
+    status = spex_analysis_run(analysis, NULL, NULL, &error);
+    spex_analysis_extent(analysis, &first, &last);
+    for (size_t i = 0; !status && spex_analysis_part(analysis, i, &part); i++)
+        printf("part\t%s\t%" PRIu64 "\n", part.name, part.totals->records);
+    printf("extent\t%" PRIu64 "\t%" PRIu64 "\n", first, last);
+    for (size_t i = 0; (module = spex_symbols_nth(spex_analysis_symbols(analysis), i)); i++)
+        if (spex_module_samples(module, true))
+            print_module(module);
+    spex_analysis_close(analysis);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     enum spex_status status = SPEX_INVALID;
@@ -154,6 +198,8 @@ int main(int argc, char **argv)
         status = stacks(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "threads"))
         status = threads(argv[2]);
+    if (argc >= 3 && !strcmp(argv[1], "files"))
+        status = files(argv[2], argc > 3 ? argv[3] : NULL);
     if (status != SPEX_OK)
         fprintf(stderr, "reader: %s\n", error.text);
     return status != SPEX_OK;

@@ -1,7 +1,7 @@
 /* What instructions read and write, from their text, and for which of them one waits. */
 #include "support/test.h"
 
-#include "analysis/waits.h"
+#include "cli/waits.h"
 
 #define X(n) (UINT64_C(1) << (n))
 #define V(n) (UINT64_C(1) << (32 + (n)))

@@ -1,18 +1,13 @@
 /*
- * Which instruction another one waits for: in the replay (replay.h); else as far as the code shows
- * it, the last before it in its block that makes a register it needs, in a loop of one block also
- * those of the round before.
+ * Which instruction another one waits for, as far as the code shows it: the last before it in its
+ * block that makes a register it needs, in a loop of one block also those of the round before.
  */
-#ifndef ANALYSIS_WAITS_H
-#define ANALYSIS_WAITS_H
-
-#include <spex/symbols.h>
+#ifndef CLI_WAITS_H
+#define CLI_WAITS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct spex_analysis;
 
 /* Registers: x0 to x30 and sp are bits 0 to 31, the vector registers 32 to 63. */
 struct code_use {
@@ -46,16 +41,5 @@ size_t code_waits_for(const struct code_block *code, size_t at);
  * operation. samples: of each instruction.
  */
 size_t code_never_sampled(const struct code_block *code, const uint64_t *samples);
-
-/* Of an instruction that was replayed: what made the operand that it mostly waited for. */
-struct replay_wait {
-    const struct spex_module *module;
-    struct spex_module *maker_module;
-    uint64_t address, maker;
-    bool stores; /* a store, whose data it loads */
-};
-/* NULL: it was not replayed, or did not wait. */
-const struct replay_wait *analysis_waits_for(const struct spex_analysis *analysis,
-                                             const struct spex_module *module, uint64_t address);
 
 #endif

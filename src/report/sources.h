@@ -1,6 +1,6 @@
 /* What is shown beside the samples of a function: its source, and where its branches go. */
-#ifndef ANALYSIS_CODE_H
-#define ANALYSIS_CODE_H
+#ifndef REPORT_SOURCES_H
+#define REPORT_SOURCES_H
 
 #include <spex/symbols.h>
 
@@ -20,10 +20,10 @@ struct source_places {
 
 /* A source file; looked for once. */
 struct source {
-    char *path;                        /* as the debug information names it */
-    const struct spex_module *program; /* that names it */
-    char *real; /* of the file that was read, all links resolved; NULL: none was */
-    char *text; /* NULL: not found; its lines end with 0 */
+    char *path;                  /* as the debug information names it */
+    struct spex_module *program; /* that names it */
+    char *real;                  /* of the file that was read, all links resolved; NULL: none was */
+    char *text;                  /* NULL: not found; its lines end with 0 */
     char **lines;
     size_t count, capacity;
     int error;     /* errno where the file is there and cannot be read */
@@ -40,14 +40,12 @@ void sources_free(struct sources *sources);
  * directory.
  */
 struct source *sources_get(struct sources *sources, const struct spex_line *line,
-                           const struct spex_module *program);
+                           struct spex_module *program);
 /* Why a file that is there has no text, NULL otherwise. */
 const char *source_problem(const struct source *source);
 /* The files that were read, by number; NULL after the last. */
 const struct source *sources_read(const struct sources *sources, size_t index);
 
-/* Where a direct branch goes: B, BL, B.cond, CBZ, TBZ (DDI 0487 C4.1). */
-bool code_branch_target(uint32_t word, uint64_t address, uint64_t *target);
 /* "bl #0xfc" to "bl sum", "b.ne #-0xc" to "b.ne 0x401204". */
 void code_name_target(const struct spex_symbol *symbol, uint32_t word, uint64_t address,
                       char text[SPEX_INSTRUCTION_TEXT]);

@@ -1,6 +1,4 @@
-#include "code.h"
-
-#include "module.h"
+#include "sources.h"
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -64,7 +62,7 @@ static bool shows(const char *path, const char *dir)
     return rest && !strstr(rest, "/.");
 }
 
-static bool allowed(const struct sources *s, const struct spex_module *program, const char *path)
+static bool allowed(const struct sources *s, struct spex_module *program, const char *path)
 {
     static const char *const never[] = {"/proc", "/sys", "/dev", "/etc"};
     char image[PATH_MAX] = "";
@@ -74,14 +72,14 @@ static bool allowed(const struct sources *s, const struct spex_module *program, 
     for (size_t i = 0; i < s->dir_count; i++)
         if (below(path, s->dirs[i]))
             return true;
-    const char *file = program ? program->image.path : NULL;
+    const char *file = program ? spex_module_file(program) : NULL;
     if (file && realpath(file, image))
         *strrchr(image, '/') = 0;
     return shows(path, s->cwd) || shows(path, image);
 }
 
 /* Judges the file that is open: between a look at a name and opening it the name may change. */
-static bool may_read(const struct sources *s, const struct spex_module *program, int fd,
+static bool may_read(const struct sources *s, struct spex_module *program, int fd,
                      char path[PATH_MAX])
 {
     char link[64];
@@ -142,7 +140,7 @@ static void find_text(struct sources *sources, struct source *s, const struct sp
 }
 
 struct source *sources_get(struct sources *sources, const struct spex_line *line,
-                           const struct spex_module *program)
+                           struct spex_module *program)
 {
     struct source **place =
         &sources->list[hash_bytes(hash_seed(), line->file, strlen(line->file)) % SOURCES];
@@ -201,27 +199,12 @@ void sources_free(struct sources *sources)
     free(sources);
 }
 
-bool code_branch_target(uint32_t word, uint64_t address, uint64_t *target)
-{
-    int64_t offset;
-    if ((word & 0x7c000000) == 0x14000000)
-        offset = (int64_t)((uint64_t)word << 38) >> 36;
-    else if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x7ffff) << 45) >> 43;
-    else if ((word & 0x7e000000) == 0x36000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x3fff) << 50) >> 48;
-    else
-        return false;
-    *target = address + (uint64_t)offset;
-    return true;
-}
-
 void code_name_target(const struct spex_symbol *symbol, uint32_t word, uint64_t address,
                       char text[SPEX_INSTRUCTION_TEXT])
 {
     uint64_t target;
     char *operand = strrchr(text, ',');
-    if (!code_branch_target(word, address, &target))
+    if (!spex_branch_target(word, address, &target))
         return;
     operand = operand ? operand + 1 : strchr(text, ' ');
     if (!operand)
