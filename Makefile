@@ -197,7 +197,7 @@ check-races:
 	@mkdir -p $(TSAN)/races # spex with the sanitizer, beside a plugin that QEMU can load
 	@cp -f $(TSAN)/spex $(TSAN)/races/ && ln -sf $(abspath $(BUILD))/libspex-qemu.so $(TSAN)/races/
 	@meson test -C $(TSAN) --no-rebuild --print-errorlogs -t 4 host passes
-	@SPEX_LONG=1 SPEX_ONLY='$(ONLY)' SPEX_PROGRAM=$(abspath $(TSAN))/races/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 100 races
+	@SPEX_LONG=1 SPEX_ONLY='$(ONLY)' SPEX_PROGRAM=$(abspath $(TSAN))/races/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 100 together
 
 # How the commands gain with 1, 2, 4, ... threads on this machine.
 bench-scale: all
