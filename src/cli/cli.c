@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,9 +36,11 @@ static void put(const char *before, const char *format, va_list args)
     free(text);
 }
 
+/* Files that spex query reads side by side tell of their progress, each by a thread of its own. */
+static pthread_mutex_t progress_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool under_way; /* a line of progress stands on the terminal */
 
-/* On a terminal, ten times a second, and not for work that is soon done. */
+/* On a terminal, ten times a second, and not for work that is soon done. The lock is held. */
 static bool progress_is_due(void)
 {
     enum { TENTHS = 5 };
@@ -61,34 +64,42 @@ static bool progress_is_due(void)
 void cli_progress_text(const char *format, ...)
 {
     va_list args;
-    if (!progress_is_due())
-        return;
-    va_start(args, format);
-    put("\r", format, args);
-    va_end(args);
-    fputs("\033[K", stderr);
+    pthread_mutex_lock(&progress_lock);
+    if (progress_is_due()) {
+        va_start(args, format);
+        put("\r", format, args);
+        va_end(args);
+        fputs("\033[K", stderr);
+    }
+    pthread_mutex_unlock(&progress_lock);
 }
 
 void cli_progress(const char *name, uint64_t done, uint64_t size)
 {
-    if (!progress_is_due())
-        return;
-    if (size)
-        cli_put("\r", "%3d%% of %s", (int)(100 * done / size), name);
-    else
-        cli_put("\r", "%.1f MB of %s", (double)done / 1e6, name);
+    pthread_mutex_lock(&progress_lock);
+    if (progress_is_due()) {
+        if (size)
+            cli_put("\r", "%3d%% of %s", (int)(100 * done / size), name);
+        else
+            cli_put("\r", "%.1f MB of %s", (double)done / 1e6, name);
+    }
+    pthread_mutex_unlock(&progress_lock);
 }
 
 void cli_progress_end(void)
 {
+    pthread_mutex_lock(&progress_lock);
     if (under_way)
         fputs("\r\033[K", stderr);
     under_way = false;
+    pthread_mutex_unlock(&progress_lock);
 }
 
 void cli_progress_forget(void)
 {
+    pthread_mutex_lock(&progress_lock);
     under_way = false;
+    pthread_mutex_unlock(&progress_lock);
 }
 
 static void message(const char *command, const char *format, va_list args)

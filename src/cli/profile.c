@@ -26,7 +26,7 @@ static void show_progress(void *context, uint64_t done, uint64_t size)
 
 static bool show_fetching(void *context, const char *file, uint64_t done, uint64_t size)
 {
-    static time_t last;
+    static _Atomic time_t last;
     struct profile *p = context;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -85,8 +85,9 @@ struct profile {
     struct out out; /* stdout */
     unsigned width;
     bool whole_names; /* long names are not cut */
-    bool colour, progress;
-    bool quiet;   /* no more progress lines: the answer is being shown */
+    bool colour;
+    /* A line of a fetch stands on the terminal; no more lines: the answer is being shown. */
+    _Atomic bool progress, quiet;
     bool told;    /* what the file lacks stands in the output */
     double limit; /* share below which rows are left out */
     int status;

@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+# A terminal's width would wrap what tests look for.
+os.environ.pop("COLUMNS", None)
 # meson's random fill of fresh memory would reach recorded programs, where it moves what is sampled,
 # and QEMU, which takes up to ten times as long. Tests in C keep it.
 os.environ.pop("MALLOC_PERTURB_", None)
