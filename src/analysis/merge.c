@@ -72,10 +72,12 @@ static bool read_piece(struct turn *t, struct piece *p)
     struct spex_analysis *a = t->analysis;
     for (p->count = 0; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
         struct queue *q = &a->queues[t->queue];
-        if (!t->open && !queue_open(a, q, &t->status))
-            return false;
+        if (!t->open) { /* what the next stages read of it is set before its first piece */
+            if (!queue_open(a, q, &t->status))
+                return false;
+            q->sources = lane_sources(&a->lane, q->model);
+        }
         t->open = true;
-        q->sources = lane_sources(&a->lane, q->model);
         q->stacks = a->stack_numbers;
         q->allocs = a->alloc_numbers;
         piece_read(&a->lane, q, p, t->most, &t->open);
