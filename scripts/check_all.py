@@ -2,7 +2,8 @@
 
 Usage: check_all.py BUILD [TARGET...]. Logs and results are in BUILD/check-all. What has passed on
 the commit that is checked out is not run again, so that a run that was cut goes on where it was;
---again runs everything, --table prints the table of the last results for docs/testing.md.
+--again runs everything, --table prints the table of the last results alone, --write puts it into
+docs/testing.md.
 """
 import json
 import os
@@ -54,18 +55,30 @@ def table(results):
     rows = ["| target | result | passed | failed | skipped | minutes | commit | date |",
             "|---|---|---|---|---|---|---|---|"]
     for target in TARGETS:
-        if target in results:
-            r = results[target]
-            cell = lambda key: "" if r[key] is None else f"{r[key]:,}"
-            rows.append(f"| `{target}` | {'fails' if r['exit'] else 'passes'} | {cell('passed')} | "
-                        f"{cell('failed')} | {cell('skipped')} | {r['minutes']} | {r['commit']} | "
-                        f"{r['date']} |")
-    return "\n".join(rows)
+        if target not in results:
+            rows.append(f"| `{target}` | not run | | | | | | |")
+            continue
+        r = results[target]
+        cell = lambda key: "" if r[key] is None else f"{r[key]:,}"
+        rows.append(f"| `{target}` | {'fails' if r['exit'] else 'passes'} | {cell('passed')} | "
+                    f"{cell('failed')} | {cell('skipped')} | {r['minutes']} | {r['commit']} | "
+                    f"{r['date']} |")
+    return "\n".join(rows) + "\n"
+
+
+def write(text):
+    """The table of docs/testing.md."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/testing.md")
+    begin, end = "<!-- table: scripts/check_all.py --write -->\n", "<!-- end of table -->\n"
+    with open(path) as f:
+        before, _, rest = f.read().partition(begin)
+    with open(path, "w") as f:
+        f.write(before + begin + text + end + rest.partition(end)[2])
 
 
 def main():
     build, *words = sys.argv[1:]
-    again, only_table = "--again" in words, "--table" in words
+    again, only_table = "--again" in words, "--table" in words or "--write" in words
     chosen = [w for w in words if not w.startswith("--")] or TARGETS
     unknown = [w for w in chosen if w not in TARGETS]
     if unknown:
@@ -83,7 +96,9 @@ def main():
         with open(file + ".new", "w") as f:
             json.dump(results, f, indent=1)
         os.replace(file + ".new", file)
-    print(table(results))
+    print(table(results), end="")
+    if "--write" in words:
+        write(table(results))
     return any(results[t]["exit"] for t in chosen if t in results)
 
 

@@ -4,7 +4,7 @@ fetched without --setup.
 --next: the same with the DuckDB of Debian's coming release, which needs that release's C library:
 the program runs under its loader.
 """
-import csv, glob, io, random, re, signal, stat
+import collections, csv, glob, io, random, re, signal, stat
 from feeds import *
 
 FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")
@@ -153,6 +153,18 @@ for threads in 1, 4:
           rows("SELECT count(*) n, sum(latency) l, sum(\"offset\") o FROM samples", "mixed.data",
                "--threads", threads),
           [{"n": len(want), "l": sum(r["latency"] or 0 for r in want.values()), "o": sum(want)}])
+
+# ---- what docs/export.md gives for heat of physical pages ----
+statement = re.search(r'spex query --format csv "(SELECT pa .*)"',
+                      open(f"{SOURCE}/docs/export.md").read())[1]
+physical = profile("false-nocontext-pa", 3000)
+code, out, err = query(statement, "--format", "csv", physical)
+pages = collections.Counter(int(r["pa"], 16) // 4096 * 4096
+                            for r in records(physical, "-F", "pa") if "pa" in r)
+equal("samples by physical page, as CSV", [list(map(int, r)) for r in csv.reader(io.StringIO(out))
+                                           if r[0] != "page"],
+      [[a, n] for a, n in sorted(pages.items(), key=lambda x: (-x[1], x[0]))])
+check("there are some", pages and sum(pages.values()) > 100, len(pages))
 
 # ---- tables ----
 two = rows("SELECT count(*) AS n, count(DISTINCT time) AS d FROM samples", "mixed.data",
