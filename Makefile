@@ -150,7 +150,7 @@ check-engines:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_QEMU=$(abspath $(ENGINE)) meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 engines exact sve sme presets exec stacks order record
 
-# Seven kinds of threads under --deterministic, 200 runs of each beside eight busy programs: one
+# Eleven kinds of threads under --deterministic, 200 runs of each beside eight busy programs: one
 # answer and one file. An hour (a short part is in `make check`).
 check-turns:
 	@scripts/setup build demo check

@@ -10,6 +10,7 @@
 #include "detail.h"
 #include "flow.h"
 #include "pause.h"
+#include "ready.h"
 #include "stack.h"
 
 #include "uarch/timing.h"
@@ -58,6 +59,8 @@ struct flow {
     bool away;                 /* which may wait: others go on */
     struct pause pause;        /* how long it says it waits */
     bool pausing;              /* so long, in modelled time */
+    struct ready ready;        /* what it waits for */
+    bool found_ready;          /* one of these is, so that a held thread may go on */
     uint64_t held;             /* before it has entered the kernel: in this order; or 0 */
     bool woken;                /* another thread's call let it go on from there */
     uint64_t word;             /* of a futex at which it waits, or 0 */

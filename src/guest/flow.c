@@ -417,6 +417,7 @@ void flow_abandon(struct vcpu *v)
     end_locked(f);
     pthread_mutex_unlock(&plugin.order.lock);
     free(f->heap);
+    free(f->ready.files);
     free(f->cycles);
     free(f);
 }

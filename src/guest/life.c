@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,14 +350,24 @@ static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
 {
     enum flow_call kind = flow_call_kind(number, v->argument[1]);
-    if (idle && plugin.user.full && plugin.run->deterministic)
+    if (idle && plugin.user.full && plugin.run->deterministic) {
         pause_find(v, number);
+        ready_find(v, number);
+    }
     if (!idle && kind >= FLOW_FUTEX_WAKE && result <= 0)
         kind = FLOW_PLAIN;
     if (plugin.user.full && idle)
         flow_call(v, kind);
     else if (plugin.user.full)
         flow_return(v, kind, result);
+}
+
+/* Can this signal come from outside? Others are of the thread's own making, or of its libraries. */
+static bool may_interrupt(uint64_t signal)
+{
+    enum { LIBRARY = 32 };
+    return signal < LIBRARY && signal != SIGILL && signal != SIGTRAP && signal != SIGABRT &&
+           signal != SIGBUS && signal != SIGFPE && signal != SIGSEGV && signal != SIGPIPE;
 }
 
 /* Accounts for everything the thread did. */
@@ -453,6 +464,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
                 plugin.user.handler_count <
                     sizeof plugin.user.handlers / sizeof plugin.user.handlers[0])
                 plugin.user.handlers[plugin.user.handler_count++] = handler;
+            plugin.user.interrupts |= may_interrupt(a[0]);
             pthread_mutex_unlock(&plugin.user.lock);
         }
         break;

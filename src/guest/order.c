@@ -32,7 +32,7 @@ static bool away(const struct flow *f)
 static uint64_t time_of(const struct flow *f, bool words)
 {
     uint64_t clock = account_clock(f);
-    if (words || !f->pausing)
+    if (words || !f->pausing || f->found_ready)
         return clock;
     const struct pause *p = &f->pause;
     uint64_t end = (p->until ? 0 : clock) + p->time;
@@ -50,7 +50,7 @@ static struct flow *first(uint64_t *limit, bool *ready)
     for (unsigned i = 0; i < plugin.order.count; i++) {
         struct flow *f = plugin.order.flows[i];
         bool words = account_ready(f);
-        if (!words && ((away(f) && !f->pausing) || account_waits(f)))
+        if (!words && ((away(f) && !f->pausing && !f->found_ready) || account_waits(f)))
             continue;
         uint64_t clock = time_of(f, words);
         if (best && clock >= behind) {
@@ -68,11 +68,25 @@ static struct flow *first(uint64_t *limit, bool *ready)
     return best;
 }
 
+/* Which of those that are held until a descriptor is ready may go on? */
+static void look_at_descriptors(void)
+{
+    if (!plugin.order.called)
+        return;
+    plugin.order.called = false;
+    for (unsigned i = 0; i < plugin.order.count; i++) {
+        struct flow *f = plugin.order.flows[i];
+        if (f->held && f->ready.count)
+            f->found_ready = ready_look(&f->ready, 0);
+    }
+}
+
 /*
  * Accounts for the words that are there; returns the flow that must run now, NULL if all are away.
  */
 static struct flow *next(void)
 {
+    look_at_descriptors();
     for (;;) {
         uint64_t limit;
         bool ready = false;
@@ -229,6 +243,7 @@ static void settle(void)
     plugin.order.left = NULL;
     plugin.order.word = 0;
     plugin.order.calls = plugin.order.settling = false;
+    plugin.order.called = true;
 }
 
 /* It is nobody's turn: chooses whose it is now. */
@@ -317,6 +332,7 @@ static bool look_at_holder(uint64_t moves, unsigned times)
         return all_quiet();
     if (state == HOST_SLEEPS) {
         __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
+        plugin.order.called = true; /* it may have done a part */
         give(NULL);
     }
     return false;
@@ -334,6 +350,27 @@ static bool signalled(const sigset_t *before)
 }
 
 /*
+ * A thread waits for its turn a little; one that is held for a descriptor while all others wait,
+ * too, waits for that: something may come from outside.
+ */
+static void sleep_a_little(struct flow *f)
+{
+    struct timespec until;
+    if (f->held && f->ready.count && !plugin.order.holder && !plugin.order.settling) {
+        pthread_mutex_unlock(&plugin.order.lock);
+        ready_look(&f->ready, LOOK);
+        pthread_mutex_lock(&plugin.order.lock);
+    } else {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&f->turn, &plugin.order.lock, &until);
+    }
+    plugin.order.called |= f->held && f->ready.count;
+}
+
+/*
  * Until it is its turn, or a thread that is held may go on into the kernel. in_block: it is in the
  * middle of guest code, which QEMU may want to stop.
  */
@@ -348,17 +385,12 @@ static void wait_for_turn(struct flow *f, bool in_block)
             elect();
         if (was_held ? !f->held : plugin.order.holder == f)
             break;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&f->turn, &plugin.order.lock, &until);
+        sleep_a_little(f);
         if (plugin.order.moves != moves) {
             moves = plugin.order.moves;
             times = 0;
         }
-        if (f->pausing && signalled(&before)) { /* from outside: at once */
+        if ((f->pausing || was_held) && signalled(&before)) { /* from outside: at once */
             f->pausing = false;
             f->held = 0;
         }
@@ -504,13 +536,25 @@ static void let_woken_in(const struct flow *f, enum flow_call call)
 /*
  * A thread that waits at a futex for some time is held before it enters the kernel, where the
  * host's clock would end its wait: until another thread's call wakes it, or modelled time has
- * passed. To others it is a thread that is slow to make its call.
+ * passed. To others it is a thread that is slow to make its call. One that waits for a descriptor
+ * is held until that is ready in its turn: in the kernel the host would choose who of several gets
+ * what is there.
  */
 static bool to_be_held(const struct flow *f)
 {
     uint32_t value;
+    if (f->ready.count)
+        return !f->ready.writes && !ready_look(&f->ready, 0);
     return f->pause.kind == PAUSE_FUTEX && regs_memory(f->word, &value, sizeof value) &&
            value == (uint32_t)f->vcpu->argument[2];
+}
+
+/* May the call sleep in the kernel while others go on? */
+static bool may_sleep(const struct flow *f, enum flow_call call)
+{
+    if (!f->ready.count)
+        return call == FLOW_WAITS || call == FLOW_FUTEX_WAIT;
+    return f->ready.much || !ready_look(&f->ready, 0);
 }
 
 void order_call(struct flow *f, enum flow_call call)
@@ -520,17 +564,23 @@ void order_call(struct flow *f, enum flow_call call)
     f->woken = false;
     let_woken_in(f, call);
     f->word = call == FLOW_FUTEX_WAIT ? f->vcpu->argument[0] : 0;
-    if (call != FLOW_WAITS && call != FLOW_FUTEX_WAIT)
+    f->found_ready = false;
+    if (!may_sleep(f, call))
         return;
     __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
     f->held = to_be_held(f) ? ++plugin.order.holds : 0;
-    f->pausing = f->held || f->pause.kind == PAUSE_SLEEP;
+    f->pausing = f->pause.kind == PAUSE_SLEEP || (f->held && f->pause.kind != PAUSE_NONE);
     plugin.order.left = f;
-    plugin.order.calls |= call == FLOW_WAITS; /* it may make room for one that writes */
+    /* it may make room for one that writes, or write what wakes one */
+    plugin.order.calls |= call != FLOW_FUTEX_WAIT;
     if (plugin.order.holder == f)
         let_go();
     if (f->held)
         wait_for_turn(f, false);
+    if (plugin.order.holder != f || !f->found_ready)
+        return;
+    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* it goes on without waiting */
+    f->pausing = false;
 }
 
 void order_return(struct flow *f, enum flow_call call, bool over)
@@ -539,6 +589,9 @@ void order_return(struct flow *f, enum flow_call call, bool over)
     f->calls = false;
     f->pausing = f->pausing && over;
     plugin.order.moves++;
+    plugin.order.called = true;
+    if (call == FLOW_WAITS && f->ready.count) /* it may have made room */
+        call = FLOW_WAKES;
     if (plugin.order.holder == f && call >= FLOW_WAKES && call != FLOW_FUTEX_WAIT) {
         plugin.order.calls |= call == FLOW_WAKES || call == FLOW_SIGNALS;
         if (call != FLOW_WAKES)
@@ -559,6 +612,7 @@ void order_in_child(struct flow *f)
             account_forget(plugin.order.flows[i]);
     plugin.order.holder = NULL;
     plugin.order.settling = plugin.order.unsettled = plugin.order.calls = false;
+    plugin.order.called = false;
     plugin.order.left = NULL;
     plugin.order.word = 0;
     plugin.order.gone_count = 0;

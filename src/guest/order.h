@@ -10,8 +10,9 @@
  * host takes for that: a thread that a call has woken is back before anything else happens.
  * With --deterministic a thread that waits for some time (pause.h) has its turn when modelled
  * time has passed: one that sleeps is waited for then, and one that waits at a futex enters the
- * kernel only then, or before another thread's call wakes it. Events from outside the process
- * come at any time; a thread that waits for its time lets go on what they bring.
+ * kernel only then, or before another thread's call wakes it. One that waits for a descriptor
+ * (ready.h) enters the kernel when that is ready and it is its turn. Events from outside the
+ * process come at any time; a thread that waits for its time lets go on what they bring.
  */
 #ifndef GUEST_ORDER_H
 #define GUEST_ORDER_H
@@ -38,6 +39,7 @@ struct order {
     uint64_t word;     /* who waits at this futex; ORDER_ANY: at any */
     bool calls;        /* who waits for something else */
     bool settling;     /* a thread looks whether that is so */
+    bool called;       /* a call may have made a descriptor ready */
     int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
     uint64_t holds; /* counts threads that were held (struct flow) */

@@ -171,6 +171,7 @@ struct user {
     struct block *blocks[1 << 16];
     uint64_t handlers[512]; /* addresses of signal handlers */
     unsigned handler_count;
+    bool interrupts; /* one is of a signal that may come from outside and end a call early */
     struct {
         uint64_t word, clock; /* full: a ticket in place of the clock */
     } wakes[256];             /* futexes: when somebody was last woken there */
