@@ -63,9 +63,8 @@ static unsigned line_of(const struct ids *ids, const unsigned *lines, uint64_t w
     return ids_get(ids, key, &n) ? lines[n] : 0;
 }
 
-static int note_function(Dwarf_Die *die, void *context)
+static void note_function(struct llvm *l, Dwarf_Die *die)
 {
-    struct llvm *l = context;
     Dwarf_Attribute attribute;
     Dwarf_Addr entry;
     int line;
@@ -73,7 +72,7 @@ static int note_function(Dwarf_Die *die, void *context)
         dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
     const char *name = dwarf_diename(die);
     if (dwarf_decl_line(die, &line) || line <= 0)
-        return DWARF_CB_OK;
+        return;
     if (!dwarf_entrypc(die, &entry))
         note_line(&l->by_entry, &l->entry_line, &l->entry_capacity, entry, (unsigned)line);
     if (linkage)
@@ -82,7 +81,32 @@ static int note_function(Dwarf_Die *die, void *context)
     if (name)
         note_line(&l->by_name, &l->name_line, &l->name_capacity, texts_find(&l->names, name),
                   (unsigned)line);
-    return DWARF_CB_OK;
+}
+
+/* level bounds the recursion; libdw's dwarf_getfuncs() has no bound. */
+static void note_functions(struct llvm *l, Dwarf_Die *parent, unsigned level)
+{
+    enum { LEVELS = 24 };
+    Dwarf_Die die;
+    if (level == LEVELS || dwarf_child(parent, &die))
+        return;
+    do {
+        switch (dwarf_tag(&die)) {
+        case DW_TAG_subprogram:
+            note_function(l, &die);
+            /* fall through */
+        case DW_TAG_class_type:
+        case DW_TAG_lexical_block:
+        case DW_TAG_module:
+        case DW_TAG_namespace:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+            note_functions(l, &die, level + 1);
+            break;
+        default:
+            break;
+        }
+    } while (!dwarf_siblingof(&die, &die));
 }
 
 static void find_declarations(struct llvm *l, struct spex_module *module)
@@ -95,7 +119,7 @@ static void find_declarations(struct llvm *l, struct spex_module *module)
            !dwarf_nextcu(module->dwarf, offset, &next, &header, NULL, NULL, NULL)) {
         Dwarf_Die unit;
         if (dwarf_offdie(module->dwarf, offset + header, &unit))
-            dwarf_getfuncs(&unit, note_function, l, 0);
+            note_functions(l, &unit, 0);
         offset = next;
     }
 }

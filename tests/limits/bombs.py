@@ -209,6 +209,16 @@ def shared_by_calls(path, calls, ranges):
     _dwarf(path, abbrev, [unit], ranges)
 
 
+def nested(path, depth):
+    """Blocks in blocks of a function."""
+    abbrev = (b"\x01\x11\x01\x11\x01\x12\x07\x00\x00" +
+              b"\x02\x2e\x01\x03\x08\x11\x01\x12\x07\x00\x00" +
+              b"\x03\x0b\x01\x00\x00" + b"\x00")
+    place = struct.pack("<QQ", 0x400000, 0x10000)
+    unit = b"\x01" + place + b"\x02main\0" + place + b"\x03" * depth + b"\0" * (depth + 2)
+    _dwarf(path, abbrev, [unit], 1)
+
+
 def shared_by_units(path, units, ranges):
     """The same for units."""
     abbrev = b"\x01\x11\x00\x11\x01\x55\x17\x00\x00" + b"\x00"

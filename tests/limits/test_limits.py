@@ -209,6 +209,14 @@ for make, what, words in (
           code == 0 and peak < 150 and "more ranges of addresses than bytes" in err,
           (code, peak, err))
 
+bombs.nested("prog", 100000)
+save(bombs.profile(module=DIR + "/prog", pcs=PCS), "nested.data")
+for kind in ("llvm", "pprof"):
+    code, out, err, peak = measure("export", "--to", kind, "-o", "x." + kind, "-i", "nested.data",
+                                   timeout=5)
+    check(f"{kind}: blocks nested 100,000 deep: the outer ones are read, in 100 MB",
+          code == 0 and peak < 100, (code, peak, err))
+
 bombs.go_lines("prog", 200, 200)
 save(bombs.profile(module=DIR + "/prog", pcs=[0x400000 + 4 * i for i in range(0, 40000, 100)]),
      "go.data")
