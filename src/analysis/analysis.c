@@ -490,7 +490,7 @@ void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out
 double weights_off(const struct spex_analysis *a)
 {
     /* standard deviations, of rows of programs: docs/time.md */
-    static const double unknown = 0.35, least = 0.15, most = 0.5;
+    static const double unknown = 0.35, least = 0.2, most = 0.5;
     struct spex_replay r = {.size = sizeof r};
     if (!a)
         return unknown;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum {
-    LOOK = 24 << 20, /* bytes of records that are looked at, of all spans alike */
+    LOOK = 16 << 20, /* bytes of records that are looked at, of all spans alike */
     NAMES = 1 << 19, /* addresses by thread */
     ENOUGH = 64,     /* samples, below which nothing is replayed */
 };
@@ -108,12 +108,14 @@ static void add_target(struct replayer *r, struct replay_seen *seen, const struc
     seen = seen_at(r, from);
     if (site == REPLAY_NONE || r->sites[site].blind)
         return;
-    while (k < REPLAY_TARGETS && seen->target[k].count && seen->target[k].site != site)
+    if (!seen->targets)
+        seen->targets = memory_get(REPLAY_TARGETS, sizeof *seen->targets);
+    while (k < REPLAY_TARGETS && seen->targets[k].count && seen->targets[k].site != site)
         k++;
     if (k == REPLAY_TARGETS)
         return;
-    seen->target[k].site = site;
-    seen->target[k].count++;
+    seen->targets[k].site = site;
+    seen->targets[k].count++;
 }
 
 /* Where its data came from, by Data Source packet and events. */
@@ -452,6 +454,8 @@ static void release(struct replayer *r)
     replay_flow_free(r->flows);
     ids_free(&r->site_ids);
     ids_free(&r->name_ids);
+    for (size_t i = 0; i < r->seen_count; i++)
+        memory_free(r->seen[i].targets);
     memory_free(r->sites);
     memory_free(r->seen);
     memory_free(r->names);

@@ -128,7 +128,7 @@ const struct replay *analysis_any_replay(const struct spex_analysis *analysis);
 
 /* ---- inside ---- */
 
-enum { REPLAY_NONE = UINT32_MAX, REPLAY_TARGETS = 8 };
+enum { REPLAY_NONE = UINT32_MAX, REPLAY_TARGETS = 64 };
 
 enum replay_flow {
     REPLAY_ON,
@@ -179,9 +179,9 @@ struct replay_seen {
     double weighed;    /* by their latencies alone: clock_weight() */
     double even, more; /* its samples, were they as many as they should be; cycles of others */
     uint32_t taken, wrong[2];
-    struct {
-        uint32_t site, count;
-    } target[REPLAY_TARGETS];
+    struct replay_target {
+        uint32_t site, count; /* where its samples went, the first so many places; of none: 0 */
+    } * targets;              /* REPLAY_TARGETS of an indirect branch, or NULL */
     /* of the walk */
     uint64_t arrival; /* cycle at which the line comes that it waits for */
     int32_t credit;   /* late hits that are to come */

@@ -106,8 +106,7 @@ static void follow(struct replayer *r, uint32_t at, unsigned beyond)
 /* Where an indirect call always goes, or REPLAY_NONE. */
 static uint32_t only_target(const struct replay_seen *seen)
 {
-    return seen && seen->target[0].count && !seen->target[1].count ? seen->target[0].site
-                                                                   : REPLAY_NONE;
+    return seen && seen->targets && !seen->targets[1].count ? seen->targets[0].site : REPLAY_NONE;
 }
 
 static void follow_all(struct replayer *r)
@@ -116,9 +115,9 @@ static void follow_all(struct replayer *r)
         const struct replay_seen *seen = &r->seen[i];
         const enum replay_flow flow = (enum replay_flow)r->sites[seen->site].flow;
         const bool one = flow == REPLAY_INDIRECT_CALL && only_target(seen) != REPLAY_NONE;
-        for (unsigned k = 0; k < REPLAY_TARGETS && flow != REPLAY_RETURN; k++)
-            if (seen->target[k].count) {
-                struct replay_site *to = &r->sites[seen->target[k].site];
+        for (unsigned k = 0; seen->targets && k < REPLAY_TARGETS && flow != REPLAY_RETURN; k++)
+            if (seen->targets[k].count) {
+                struct replay_site *to = &r->sites[seen->targets[k].site];
                 to->leads = true;
                 to->called |= one;
                 to->open |= !one;

@@ -12,7 +12,7 @@ enum {
     COUNTED = 1024,  /* operations after these, which are counted */
     EACH = 96,       /* operations for each sample, */
     LEAST = 1 << 17, /* but no fewer than this */
-    MOST = 3 << 20,  /* nor more */
+    MOST = 3 << 18,  /* nor more */
     BLOCK = 128,     /* instructions between two branches that share ports */
     CALLS = 64,
     PAGE = 4096,
@@ -294,18 +294,16 @@ static bool draw_wrong(struct walk *w, const struct replay_seen *seen, bool take
 
 static uint32_t draw_target(struct walk *w, const struct replay_seen *seen)
 {
+    const struct replay_target *target = seen ? seen->targets : NULL;
     uint32_t all = 0, at;
-    for (unsigned k = 0; seen && k < REPLAY_TARGETS; k++)
-        all += seen->target[k].count;
+    for (unsigned k = 0; target && k < REPLAY_TARGETS; k++)
+        all += target[k].count;
     if (!all)
         return REPLAY_NONE;
     at = rng_below(&w->rng, all);
-    for (unsigned k = 0; k < REPLAY_TARGETS; k++) {
-        if (at < seen->target[k].count)
-            return seen->target[k].site;
-        at -= seen->target[k].count;
-    }
-    return REPLAY_NONE;
+    for (; at >= target->count; target++)
+        at -= target->count;
+    return target->site;
 }
 
 static struct replay_seen *seen_of(struct replayer *r, uint32_t site)

@@ -240,10 +240,17 @@ static double stays(const struct spex_group *g, const struct spex_row *row)
     return more > 0 ? more / (1 - chance) : 0;
 }
 
-double row_time_off(const struct spex_group *g, const struct spex_row *row)
+/* By weights. turns: the least part of a row's time that is taken to depend on them. */
+static double time_off(const struct spex_group *g, const struct spex_row *row, double turns)
 {
     const double time = (double)row->stats.time / 1000, all = (double)g->total->stats.time / 1000;
-    return all > 0 ? weights_off(g->analysis) * (1 - stays(g, row)) * time * (1 - time / all) : 0;
+    const double off = weights_off(g->analysis) * fmax(1 - stays(g, row), turns);
+    return all > 0 ? off * time * (1 - time / all) : 0;
+}
+
+double row_time_off(const struct spex_group *g, const struct spex_row *row)
+{
+    return time_off(g, row, 0);
 }
 
 double row_time_ends(const struct spex_group *g, const struct spex_row *row)
@@ -262,7 +269,8 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
     const double time = (double)s->time / 1000, all = (double)t->time / 1000;
-    const double off = row_time_off(g, row);
+    /* Gaps tell a long run's time but where it begins and ends, and not what no record shows. */
+    const double off = time_off(g, row, 0.5);
     const double variance = time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
     return share_interval(time / all, variance / (all * all));
 }

@@ -16,7 +16,7 @@ def interval(v, total, off, repeats):
     f, chance = v["time"] / total["time"], v["samples"] / total["samples"]
     stays = 1 if chance == 1 else max(0, (repeats / v["samples"] - chance) / (1 - chance))
     variance = (1 - 2 * f) * v["time_square"] + f * f * total["time_square"]
-    weights = off * (1 - stays) * f * (1 - f)
+    weights = off * max(1 - stays, 0.5) * f * (1 - f)
     half = 1.959963984540054 * (max(0, variance) / (total["time"] / 1000)**2 + weights**2)**0.5
     return max(0, f - half), min(1, f + half)
 

@@ -38,17 +38,17 @@ export function wilson(k, n) {
     return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
-/** Variance of a row's time, ns²: of sampling, and of the weights where rows take turns (rows.c). v, all: vectors of it and of all rows. */
-function timeVariance({metric: m, weights_off}, v, all) {
+/** Variance of a row's time, ns²: of sampling, and of the weights where rows take turns, or of that part of it at least (rows.c). v, all: vectors of it and of all rows. */
+function timeVariance({metric: m, weights_off}, v, all, turns) {
     const time = v[m.time] / 1000, f = v[m.time] / all[m.time], chance = v[m.samples] / all[m.samples];
     const stays = chance > 0 && chance < 1 ? Math.max(0, (v[m.repeats] / v[m.samples] - chance) / (1 - chance)) : 1;
-    const off = weights_off * (1 - stays) * time * (1 - f);
+    const off = weights_off * Math.max(1 - stays, turns) * time * (1 - f);
     return Math.max(0, (1 - 2 * f) * v[m.time_square] + f * f * all[m.time_square]) + off * off;
 }
 
 /** 95% interval of the share that a row's time has of all. */
 export function timeInterval(profile, v, all) {
-    const whole = all[profile.metric.time], f = v[profile.metric.time] / whole, half = Z * Math.sqrt(timeVariance(profile, v, all)) * 1000 / whole;
+    const whole = all[profile.metric.time], f = v[profile.metric.time] / whole, half = Z * Math.sqrt(timeVariance(profile, v, all, 0.5)) * 1000 / whole;
     return [Math.max(0, f - half), Math.min(1, f + half)];
 }
 
@@ -60,7 +60,7 @@ function timeEnds({metric: m, thread_count}, v) {
 
 /** 95% interval of a change of time, as a share of A's time, as diff has it; v, all: of each side. */
 export function timeDifference(profiles, v, all) {
-    const variances = profiles.map((p, i) => timeVariance(p, v[i], all[i]) + timeEnds(p, v[i])), [a, b] = profiles.map((p, i) => v[i][p.metric.time]);
+    const variances = profiles.map((p, i) => timeVariance(p, v[i], all[i], 0) + timeEnds(p, v[i])), [a, b] = profiles.map((p, i) => v[i][p.metric.time]);
     const half = Z * Math.sqrt(variances[0] + variances[1]) * 1000, whole = all[0][profiles[0].metric.time];
     return [(b - a - half) / whole, (b - a + half) / whole];
 }
