@@ -2,6 +2,7 @@
 
 #include "internal.h"
 #include "module.h"
+#include "pass.h"
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -203,12 +204,12 @@ size_t analysis_site_text(struct spex_analysis *analysis, uint32_t n, char *text
     const struct allocs_site *s = analysis_site(analysis, n);
     struct spex_line line = {0};
     char place[512] = "", name[64];
-    if (s->module)
-        analysis_line(analysis, s->module, s->address, &line);
-    if (line.file) {
+    analysis_lock(analysis);
+    if (s->module && spex_module_line(s->module, s->address, &line)) {
         const char *slash = strrchr(line.file, '/');
         snprintf(place, sizeof place, "%s:%u ", slash ? slash + 1 : line.file, line.line);
     }
+    analysis_unlock(analysis);
     if (s->symbol && s->symbol->name)
         return (size_t)snprintf(text, capacity, "%s%s", place, s->symbol->name);
     snprintf(name, sizeof name, "0x%llx", (unsigned long long)s->address);

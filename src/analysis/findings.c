@@ -7,13 +7,17 @@
 #include "base/memory.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SPOTS_MOST = 1 << 18 }; /* instructions that are counted apart; more are not counted */
 
-struct findings {
+struct spex_findings {
+    struct memory *account;
     struct spex_analysis *analysis;
     struct spot *near;      /* by a sample's `place`: the instructions met last */
     VEC(struct spot) spots; /* of all */
@@ -27,38 +31,45 @@ struct findings {
     bool failed; /* memory ran out: there are no findings */
 };
 
-enum spex_status findings_new(struct spex_analysis *analysis, struct findings **findings,
-                              struct spex_error *error)
+enum spex_status spex_findings_new(struct spex_analysis *analysis, struct spex_findings **findings,
+                                   struct spex_error *error)
 {
-    struct findings *f = calloc(1, sizeof *f);
+    assert(analysis && findings);
+    struct memory *account = memory_keep(analysis_account(analysis));
+    MEMORY_OF(account);
+    struct spex_findings *f = memory_zeroed(1, sizeof *f);
     if (f)
-        f->near = calloc(SPEX_PLACES, sizeof *f->near);
+        f->near = memory_zeroed(SPEX_PLACES, sizeof *f->near);
     if (!f || !f->near) {
-        free(f);
-        return error_set(error, SPEX_NO_MEMORY, 0, "no memory");
+        memory_free(f);
+        memory_end(account, memory_before_);
+        return error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for findings");
     }
+    f->account = account;
     f->analysis = analysis;
     f->seed = hash_seed();
     *findings = f;
     return SPEX_OK;
 }
 
-void findings_free(struct findings *f)
+void spex_findings_free(struct spex_findings *f)
 {
     if (!f)
         return;
-    free(f->near);
+    struct memory *account = f->account, *before = memory_enter(account);
+    memory_free(f->near);
     vec_free(&f->spots);
-    free(f->index);
+    memory_free(f->index);
     for (size_t i = 0; i < f->found.count; i++)
         finding_clear(&f->found.items[i]);
-    free(f->found.items);
-    free(f);
+    memory_free(f->found.items);
+    memory_free(f);
+    memory_end(account, before);
 }
 
 /* ---- counting ---- */
 
-static uint32_t *index_of(struct findings *f, const struct spot *spot)
+static uint32_t *index_of(struct spex_findings *f, const struct spot *spot)
 {
     size_t i = hash_word(hash_word(f->seed, (uintptr_t)spot->module), spot->address) & f->mask;
     for (; f->index[i]; i = (i + 1) & f->mask) {
@@ -69,11 +80,11 @@ static uint32_t *index_of(struct findings *f, const struct spot *spot)
     return &f->index[i];
 }
 
-static void grow_index(struct findings *f)
+static void grow_index(struct spex_findings *f)
 {
     size_t mask = f->index ? f->mask * 2 + 1 : 1023;
     uint32_t *index = memory_get(mask + 1, sizeof *index);
-    free(f->index);
+    memory_free(f->index);
     f->index = index;
     f->mask = mask;
     for (size_t n = 0; n < f->spots.count; n++)
@@ -91,7 +102,7 @@ static void widen(struct spot *to, uint64_t low, uint64_t high, int32_t pid)
 }
 
 /* Adds one of the recent instructions to the table of all. */
-static void keep_spot(struct findings *f, const struct spot *spot)
+static void keep_spot(struct spex_findings *f, const struct spot *spot)
 {
     bool any = false;
     for (unsigned k = 0; k < CLOSER; k++)
@@ -142,7 +153,7 @@ static inline bool beyond_the_core(unsigned source)
     return sources >> source & 1;
 }
 
-static inline struct spot *spot_of(struct findings *f, const struct spex_sample *s)
+static inline struct spot *spot_of(struct spex_findings *f, const struct spex_sample *s)
 {
     struct spot *spot = &f->near[s->place];
     if (__builtin_expect(spot->address != s->address || spot->module != s->module, 0)) {
@@ -159,7 +170,7 @@ static uint64_t data_of(const struct spex_record *r)
 }
 
 /* Of the time of a sample that walked, what the walk took; a walk that is late counts apart. */
-static uint64_t count_walk(struct findings *f, struct spot *spot, const struct spex_record *r,
+static uint64_t count_walk(struct spex_findings *f, struct spot *spot, const struct spex_record *r,
                            uint64_t time)
 {
     const uint64_t execute = execute_of(r), walk = r->translation;
@@ -196,7 +207,7 @@ static void count_split(struct spot *spot, const struct spex_sample *s, uint64_t
     spot->split_cycle[k] += time / cycles;
 }
 
-static void count(struct findings *f, const struct spex_sample *samples, size_t n)
+static void count(struct spex_findings *f, const struct spex_sample *samples, size_t n)
 {
     for (const struct spex_sample *s = samples, *end = samples + n; s < end; s++) {
         const uint64_t events = s->record->events;
@@ -233,24 +244,24 @@ static void count(struct findings *f, const struct spex_sample *samples, size_t 
     }
 }
 
-void findings_sink(void *context, const struct spex_sample *samples, size_t n)
+static void take_samples(void *context, const struct spex_sample *samples, size_t n)
 {
-    struct findings *f = context;
-    f->failed = f->failed || !memory_guarded(memory_current(), count(f, samples, n));
+    struct spex_findings *f = context;
+    f->failed = f->failed || !memory_guarded(f->account, count(f, samples, n));
 }
 
 /* ---- by several threads ---- */
 
 static void *split(void *context, unsigned threads)
 {
-    const struct findings *f = context;
-    struct findings *shard;
+    const struct spex_findings *f = context;
+    struct spex_findings *shard;
     (void)threads;
-    return findings_new(f->analysis, &shard, NULL) ? NULL : shard;
+    return spex_findings_new(f->analysis, &shard, NULL) ? NULL : shard;
 }
 
 /* The recent instructions go to the others first. */
-static void settle(struct findings *f)
+static void settle(struct spex_findings *f)
 {
     for (size_t i = 0; i < SPEX_PLACES; i++) {
         keep_spot(f, &f->near[i]);
@@ -260,7 +271,7 @@ static void settle(struct findings *f)
 
 static bool join(void *to, void *from)
 {
-    struct findings *f = to, *other = from;
+    struct spex_findings *f = to, *other = from;
     if (f->failed || other->failed)
         return false;
     settle(f);
@@ -279,41 +290,60 @@ static bool join(void *to, void *from)
 
 static void take(void *context, void *sum)
 {
-    struct findings *f = context, *from = sum, empty = *f;
+    struct spex_findings *f = context, *from = sum, empty = *f;
     *f = *from;
     *from = empty;
 }
 
 static void drop(void *shard)
 {
-    findings_free(shard);
+    spex_findings_free(shard);
 }
 
-const struct spex_sink_shards findings_shards = {split, join, take, drop};
+struct spex_sink spex_sink_findings(struct spex_findings *f)
+{
+    static const struct spex_sink_shards shards = {split, join, take, drop};
+    assert(f);
+    return (struct spex_sink){take_samples, f, &shards, NULL};
+}
 
 /* ---- what is found ---- */
 
-void finding_clear(struct finding *finding)
+void finding_clear(struct spex_finding *finding)
 {
-    free(finding->place);
-    free(finding->function);
-    free(finding->data);
-    free(finding->users);
-    *finding = (struct finding){0};
+    memory_free(finding->place);
+    memory_free(finding->function);
+    memory_free(finding->data);
+    memory_free(finding->users);
+    *finding = (struct spex_finding){0};
 }
 
-void finding_add_number(struct finding *finding, const char *name, double value)
+char *finding_words(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    char *text = memory_get((size_t)n + 1, 1);
+    vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(args);
+    va_end(again);
+    return text;
+}
+
+void finding_add_number(struct spex_finding *finding, const char *name, double value)
 {
     unsigned n = 0;
-    while (n < FINDING_NUMBERS - 1 && finding->numbers[n].name)
+    while (n < SPEX_FINDING_NUMBERS - 1 && finding->numbers[n].name)
         n++;
     finding->numbers[n].name = name;
     finding->numbers[n].value = value;
 }
 
-double finding_number(const struct finding *finding, const char *name)
+double spex_finding_number(const struct spex_finding *finding, const char *name)
 {
-    for (unsigned i = 0; i < FINDING_NUMBERS && finding->numbers[i].name; i++)
+    assert(finding && name);
+    for (unsigned i = 0; i < SPEX_FINDING_NUMBERS && finding->numbers[i].name; i++)
         if (!strcmp(finding->numbers[i].name, name))
             return finding->numbers[i].value;
     return NAN;
@@ -321,7 +351,7 @@ double finding_number(const struct finding *finding, const char *name)
 
 static int by_share(const void *a, const void *b)
 {
-    const struct finding *x = a, *y = b;
+    const struct spex_finding *x = a, *y = b;
     if (x->share != y->share)
         return x->share > y->share ? -1 : 1;
     if (x->kind != y->kind)
@@ -342,7 +372,7 @@ static int by_module_and_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static void finish(struct findings *f, const struct spex_sharing *sharing)
+static void finish(struct spex_findings *f, const struct spex_sharing *sharing)
 {
     enum { LINES_MOST = 10 };
     settle(f);
@@ -361,30 +391,32 @@ static void finish(struct findings *f, const struct spex_sharing *sharing)
     const struct spex_shared_line *line;
     for (size_t i = 0, n = 0; sharing && n < LINES_MOST && (line = spex_sharing_line(sharing, i));
          i++)
-        if (line->score >= FINDINGS_SCORE &&
+        if (line->score >= SPEX_FINDING_SCORE &&
             line->score * (double)line->samples >=
                 0.01 * (double)spex_sharing_totals(sharing)->memory) {
             f->found.items = memory_grow(f->found.items, f->found.count, &f->found.capacity,
                                          sizeof *f->found.items);
-            f->found.items[f->found.count] = (struct finding){0};
-            finding_of_line(f->analysis, sharing, line, &f->found.items[f->found.count++]);
+            f->found.items[f->found.count] = (struct spex_finding){0};
+            finding_fill_line(f->analysis, sharing, line, &f->found.items[f->found.count++]);
             n++;
         }
     if (f->found.count)
         qsort(f->found.items, f->found.count, sizeof *f->found.items, by_share);
 }
 
-void findings_finish(struct findings *f, const struct spex_sharing *sharing)
+enum spex_status spex_findings_finish(struct spex_findings *f, const struct spex_sharing *sharing)
 {
-    f->failed = f->failed || !memory_guarded(memory_current(), finish(f, sharing));
+    assert(f);
+    f->failed = f->failed || !memory_guarded(f->account, finish(f, sharing));
+    return f->failed ? SPEX_NO_MEMORY : SPEX_OK;
 }
 
-const struct finding *findings_at(const struct findings *f, size_t index)
+const struct spex_finding *spex_findings_at(const struct spex_findings *f, size_t index)
 {
     return f && !f->failed && index < f->found.count ? &f->found.items[index] : NULL;
 }
 
-bool findings_timed(const struct findings *f)
+bool spex_findings_timed(const struct spex_findings *f)
 {
     return f && f->timed;
 }

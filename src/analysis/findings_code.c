@@ -133,14 +133,14 @@ static enum motion change_of(const struct loop *loop, unsigned reg, uint32_t see
     return OTHERWISE;
 }
 
-enum finding_case code_address_case(struct spex_analysis *analysis, struct spex_module *module,
-                                    const struct spex_symbol *symbol, uint64_t address,
-                                    int64_t *stride)
+enum spex_finding_case code_address_case(struct spex_analysis *analysis, struct spex_module *module,
+                                         const struct spex_symbol *symbol, uint64_t address,
+                                         int64_t *stride)
 {
     struct loop *loop = malloc(sizeof *loop);
     struct step step;
     uint32_t word;
-    enum finding_case how = CASE_ANY;
+    enum spex_finding_case how = SPEX_CASE_ANY;
     *stride = 0;
     if (loop && word_at(analysis, module, address, &word) &&
         find_loop(analysis, module, symbol, address, loop)) {
@@ -154,13 +154,13 @@ enum finding_case code_address_case(struct spex_analysis *analysis, struct spex_
                       (b == STEPS ? (int64_t)((uint64_t)index << step.shift) : 0);
             const uint64_t far = (uint64_t)(*stride < 0 ? -*stride : *stride);
             const enum motion worse = a > b ? a : b;
-            how = worse == CHASED              ? CASE_CHASE
-                  : worse == LOADED            ? CASE_GATHER
-                  : worse == OTHERWISE         ? CASE_COMPUTED
-                  : worse == FIXED || far == 0 ? CASE_ANY
-                  : far <= NEXT                ? CASE_STREAM
-                  : far < PAGE                 ? CASE_STRIDE
-                                               : CASE_PAGES;
+            how = worse == CHASED              ? SPEX_CASE_CHASE
+                  : worse == LOADED            ? SPEX_CASE_GATHER
+                  : worse == OTHERWISE         ? SPEX_CASE_COMPUTED
+                  : worse == FIXED || far == 0 ? SPEX_CASE_ANY
+                  : far <= NEXT                ? SPEX_CASE_STREAM
+                  : far < PAGE                 ? SPEX_CASE_STRIDE
+                                               : SPEX_CASE_PAGES;
         }
     }
     free(loop);
@@ -179,20 +179,20 @@ void code_loop(struct spex_analysis *analysis, struct spex_module *module,
 
 /* ---- branches ---- */
 
-enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_module *module,
-                                   uint64_t address)
+enum spex_finding_case code_branch_case(struct spex_analysis *analysis, struct spex_module *module,
+                                        uint64_t address)
 {
     uint32_t word;
     uint64_t to;
     struct spex_op op;
     if (!word_at(analysis, module, address, &word) || spex_a64_classify(word, NULL, &op))
-        return CASE_ANY;
+        return SPEX_CASE_ANY;
     if (op.flags & SPEX_OPF_RETURN)
-        return CASE_RETURN;
+        return SPEX_CASE_RETURN;
     if (op.flags & SPEX_OPF_INDIRECT)
-        return op.flags & SPEX_OPF_LINK ? CASE_CALL : CASE_JUMP;
+        return op.flags & SPEX_OPF_LINK ? SPEX_CASE_CALL : SPEX_CASE_JUMP;
     if (!spex_a64_target(word, address, &to) || to > address)
-        return CASE_CONDITION;
+        return SPEX_CASE_CONDITION;
     /* where another branch goes on with the same loop behind it, it does not end that */
     for (uint64_t at = address + 4; at < address + 4 * LOOP_MOST; at += 4) {
         uint64_t other;
@@ -200,9 +200,9 @@ enum finding_case code_branch_case(struct spex_analysis *analysis, struct spex_m
             op.flags & SPEX_OPF_RETURN)
             break;
         if (!(op.flags & SPEX_OPF_LINK) && spex_a64_target(word, at, &other) && other == to)
-            return CASE_CONDITION;
+            return SPEX_CASE_CONDITION;
     }
-    return CASE_LOOP;
+    return SPEX_CASE_LOOP;
 }
 
 /* ---- operations that wait for one another ---- */
@@ -225,8 +225,8 @@ bool code_divides(struct spex_analysis *analysis, struct spex_module *module, ui
     return op_at(analysis, module, address, &op) && divides(op.exec);
 }
 
-enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module *module,
-                              uint64_t address, uint64_t *first, bool *inside)
+enum spex_finding_kind code_circle(struct spex_analysis *analysis, struct spex_module *module,
+                                   uint64_t address, uint64_t *first, bool *inside)
 {
     struct {
         struct spex_module *module;
@@ -239,7 +239,7 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
         way[count].address = address;
         struct spex_wait wait;
         if (!spex_analysis_waits_for(analysis, module, address, &wait))
-            return FINDING_KINDS;
+            return SPEX_FINDING_COUNT;
         way[count++].stores = wait.stores;
         module = wait.module;
         address = wait.address;
@@ -248,14 +248,15 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
                 begin = i;
     }
     if (begin == DEEP)
-        return FINDING_KINDS;
+        return SPEX_FINDING_COUNT;
     bool loads = false, others = false, stored = false, division = false;
     *first = UINT64_MAX;
     *inside = begin == 0;
     for (unsigned i = begin; i < count; i++) {
         struct spex_op op;
         if (!op_at(analysis, way[i].module, way[i].address, &op) || op.flags & SPEX_OPF_EXCL)
-            return FINDING_KINDS; /* a counter or a lock, through memory that others may have */
+            return SPEX_FINDING_COUNT; /* a counter or a lock, through memory that others may have
+                                        */
         const unsigned exec = op.exec;
         division |= divides(exec);
         stored |= way[i].stores;
@@ -265,11 +266,11 @@ enum finding_kind code_circle(struct spex_analysis *analysis, struct spex_module
                   exec != SPEX_EXEC_FP_MOVE;
         *first = way[i].address < *first ? way[i].address : *first;
     }
-    return division ? FINDING_DIVISION
-           : stored ? FINDING_STORE_FORWARDING
-           : loads  ? FINDING_DEPENDENT_LOADS
-           : others ? FINDING_DEPENDENT_CHAIN
-                    : FINDING_KINDS;
+    return division ? SPEX_FINDING_DIVISION
+           : stored ? SPEX_FINDING_STORE_FORWARDING
+           : loads  ? SPEX_FINDING_DEPENDENT_LOADS
+           : others ? SPEX_FINDING_DEPENDENT_CHAIN
+                    : SPEX_FINDING_COUNT;
 }
 
 /* SWPA, SWPAL; CASA, CASAL; LDAXR, LDAXP (C6.2): of a register's size or less. */

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,18 +37,6 @@ struct finder {
     struct found *found;
 };
 
-static char *words(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *words(const char *format, ...)
-{
-    char *text = NULL;
-    va_list args;
-    va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        text = NULL;
-    va_end(args);
-    return memory_checked(text);
-}
-
 /* "walk (list_walk.c:31)", "walk", "prog+0x401104" */
 static char *code_name(struct finder *f, const struct spot *spot)
 {
@@ -64,13 +51,13 @@ static char *code_name(struct finder *f, const struct spot *spot)
     if (spot->module)
         analysis_line(f->analysis, spot->module, spot->address, &line);
     if (!line.file)
-        return words("%s", text);
+        return finding_words("%s", text);
     const char *slash = strrchr(line.file, '/');
-    return words("%s (%s:%u)", text, slash ? slash + 1 : line.file, line.line);
+    return finding_words("%s (%s:%u)", text, slash ? slash + 1 : line.file, line.line);
 }
 
 /* The interval is that of a count of so many. */
-static bool is_enough(uint64_t time, uint64_t samples, uint64_t all, struct finding *finding)
+static bool is_enough(uint64_t time, uint64_t samples, uint64_t all, struct spex_finding *finding)
 {
     const double off = samples ? 1.96 / sqrt((double)samples) : 1;
     finding->share = all ? (double)time / (double)all : 0;
@@ -96,7 +83,7 @@ static uint64_t samples_of(const struct spot *spot)
     return samples;
 }
 
-static struct finding *add(struct finder *f, const struct finding *finding)
+static struct spex_finding *add(struct finder *f, const struct spex_finding *finding)
 {
     struct found *to = f->found;
     to->items = memory_grow(to->items, to->count, &to->capacity, sizeof *to->items);
@@ -105,11 +92,11 @@ static struct finding *add(struct finder *f, const struct finding *finding)
 }
 
 /* Of a part: where, and how much of it is there. */
-static void name_part(struct finder *f, struct finding *finding, const struct part *part)
+static void name_part(struct finder *f, struct spex_finding *finding, const struct part *part)
 {
     finding->place = code_name(f, part->most);
     if (part->most->symbol && part->most->symbol->name)
-        finding->function = words("%s", part->most->symbol->name);
+        finding->function = finding_words("%s", part->most->symbol->name);
     if (part->time)
         finding_add_number(finding, "of_it_there", (double)part->most_time / (double)part->time);
 }
@@ -167,7 +154,7 @@ static void find_far(struct finder *f)
     struct part *parts;
     const size_t count = sum_functions(f, FAR, &parts);
     for (size_t i = 0; i < count && i < MOST; i++) {
-        struct finding finding = {.kind = FINDING_FAR_DATA};
+        struct spex_finding finding = {.kind = SPEX_FINDING_FAR_DATA};
         int64_t stride;
         if (!is_enough(parts[i].time, parts[i].samples, f->spots->all, &finding))
             continue;
@@ -175,11 +162,12 @@ static void find_far(struct finder *f)
                                         parts[i].most->address, &stride);
         name_part(f, &finding, &parts[i]);
         finding_add_number(&finding, "of_memory_time", of_memory(f, parts[i].time));
-        if (finding.how == CASE_STREAM || finding.how == CASE_STRIDE || finding.how == CASE_PAGES)
+        if (finding.how == SPEX_CASE_STREAM || finding.how == SPEX_CASE_STRIDE ||
+            finding.how == SPEX_CASE_PAGES)
             finding_add_number(&finding, "stride", fabs((double)stride));
         add(f, &finding);
     }
-    free(parts);
+    memory_free(parts);
 }
 
 /* The data of an instruction, if all of it has one name. */
@@ -192,7 +180,7 @@ static char *data_name(struct finder *f, const struct spot *spot)
     spex_analysis_locate(f->analysis, spot->pid, spot->high, &high);
     if (!low.symbol || !low.symbol->name || low.symbol != high.symbol)
         return NULL;
-    return words("%s", low.symbol->name);
+    return finding_words("%s", low.symbol->name);
 }
 
 static bool takes_locks(const struct spot *spot)
@@ -237,7 +225,7 @@ static void find_spinning(struct finder *f)
 {
     for (size_t i = 0; i < f->spots->count; i++) {
         struct taker taker = {.spot = f->spots->list[i]};
-        struct finding finding = {.kind = FINDING_LOCK, .how = CASE_SPIN};
+        struct spex_finding finding = {.kind = SPEX_FINDING_LOCK, .how = SPEX_CASE_SPIN};
         struct part part = {0};
         uint64_t peer = 0;
         if (!taker.spot.samples[PEER] || takes_locks(&taker.spot) ||
@@ -270,7 +258,7 @@ static void find_spinning(struct finder *f)
 /* What functions that take and give back locks take, if other cores had the data. */
 static void find_lock(struct finder *f)
 {
-    struct finding finding = {.kind = FINDING_LOCK};
+    struct spex_finding finding = {.kind = SPEX_FINDING_LOCK};
     struct part peer = {0};
     uint64_t time = 0, samples = 0;
     for (size_t i = 0; i < f->spots->count; i++) {
@@ -294,7 +282,7 @@ static void find_peer(struct finder *f)
     struct part *parts;
     const size_t count = sum_functions(f, PEER, &parts);
     for (size_t i = 0; i < count && i < MOST; i++) {
-        struct finding finding = {.kind = FINDING_PEER_DATA};
+        struct spex_finding finding = {.kind = SPEX_FINDING_PEER_DATA};
         if (takes_locks(parts[i].first) ||
             !is_enough(parts[i].time, parts[i].samples, f->spots->all, &finding))
             continue;
@@ -303,12 +291,12 @@ static void find_peer(struct finder *f)
         finding_add_number(&finding, "of_memory_time", of_memory(f, parts[i].time));
         add(f, &finding);
     }
-    free(parts);
+    memory_free(parts);
 }
 
 static void find_walks(struct finder *f)
 {
-    struct finding finding = {.kind = FINDING_TABLE_WALKS};
+    struct spex_finding finding = {.kind = SPEX_FINDING_TABLE_WALKS};
     struct part part = {0};
     const struct spex_perfdata *file = spex_analysis_file(f->analysis);
     int64_t stride;
@@ -319,11 +307,11 @@ static void find_walks(struct finder *f)
     if (!part.samples || !is_enough(part.time, part.samples, f->spots->all, &finding))
         return;
     if (file && !strncmp(spex_perfdata_info(file)->cpudesc, MODEL, strlen(MODEL)))
-        finding.how = CASE_MODEL;
+        finding.how = SPEX_CASE_MODEL;
     if (2 * part.most_time >= part.time &&
         code_address_case(f->analysis, part.most->module, part.most->symbol, part.most->address,
-                          &stride) == CASE_PAGES)
-        finding.how = CASE_PAGES;
+                          &stride) == SPEX_CASE_PAGES)
+        finding.how = SPEX_CASE_PAGES;
     name_part(f, &finding, &part);
     finding_add_number(&finding, "walks", (double)part.samples);
     finding_add_number(&finding, "accesses", (double)f->spots->accesses);
@@ -333,7 +321,7 @@ static void find_walks(struct finder *f)
 
 static void find_remote(struct finder *f)
 {
-    struct finding finding = {.kind = FINDING_REMOTE_DATA};
+    struct spex_finding finding = {.kind = SPEX_FINDING_REMOTE_DATA};
     if (!is_enough(f->spots->remote_time, f->spots->remote, f->spots->all, &finding))
         return;
     finding_add_number(&finding, "remote", (double)f->spots->remote);
@@ -355,7 +343,7 @@ static void find_split(struct finder *f)
         return;
     for (size_t i = 0; i < s->count;) {
         const struct spot *first = &s->list[i];
-        struct finding finding = {.kind = FINDING_SPLIT_ACCESSES};
+        struct spex_finding finding = {.kind = SPEX_FINDING_SPLIT_ACCESSES};
         struct part part = {0};
         for (; i < s->count && s->list[i].module == first->module &&
                s->list[i].symbol == first->symbol;
@@ -370,7 +358,7 @@ static void find_split(struct finder *f)
             }
             if (!samples ||
                 code_circle(f->analysis, spot->module, spot->address, &at, &inside) ==
-                    FINDING_KINDS ||
+                    SPEX_FINDING_COUNT ||
                 !inside)
                 continue;
             time = time < spot->time[REST] ? time : spot->time[REST];
@@ -405,7 +393,7 @@ static void find_cold(struct finder *f)
     const struct spex_perfdata *file = spex_analysis_file(f->analysis);
     const struct spots *s = f->spots;
     const uint64_t period = spex_analysis_sampling(f->analysis)->period;
-    struct finding finding = {.kind = FINDING_COLD_CODE};
+    struct spex_finding finding = {.kind = SPEX_FINDING_COLD_CODE};
     if (!replay || !file || !s->timed || !s->all || !period ||
         2 * replay->replayed < replay->samples ||
         strncmp(spex_perfdata_info(file)->cpudesc, MODEL, strlen(MODEL)) || replay->cycles <= 0)
@@ -434,7 +422,7 @@ static void find_cold(struct finder *f)
         qsort(lines, count, sizeof *lines, most_first);
     for (size_t i = replay->code / LINE; i < count; i++)
         outside += lines[i];
-    free(lines);
+    memory_free(lines);
     const double cycles =
         (double)s->all / 1000 / ((double)s->samples * (double)period); /* of 1 ns */
     const double lost = cycles > replay->cycles ? 1 - replay->cycles / cycles : 0;
@@ -474,7 +462,7 @@ static void find_mispredicted(struct finder *f)
     if (count)
         qsort(list, count, sizeof *list, by_wrong_time);
     for (size_t i = 0; i < count && i < MOST; i++) {
-        struct finding finding = {.kind = FINDING_MISPREDICTED};
+        struct spex_finding finding = {.kind = SPEX_FINDING_MISPREDICTED};
         const struct part part = {.most = list[i]};
         if (!is_enough(list[i]->time[WRONG], list[i]->samples[WRONG], f->spots->all, &finding))
             continue;
@@ -488,14 +476,14 @@ static void find_mispredicted(struct finder *f)
                            (double)list[i]->samples[WRONG] / (double)all);
         add(f, &finding);
     }
-    free(list);
+    memory_free(list);
 }
 
 /* Operations that wait for one another, and those that wait for them. */
 static void find_circles(struct finder *f)
 {
     struct circle {
-        enum finding_kind kind;
+        enum spex_finding_kind kind;
         uint64_t first;
         struct part part;
         uint64_t function; /* time of all of it */
@@ -517,15 +505,15 @@ static void find_circles(struct finder *f)
         if ((double)spot->time[REST] < least_looked * (double)s->all)
             continue;
         bool inside;
-        enum finding_kind kind =
+        enum spex_finding_kind kind =
             code_circle(f->analysis, spot->module, spot->address, &first, &inside);
         if (code_divides(f->analysis, spot->module, spot->address)) {
-            kind = FINDING_DIVISION;
+            kind = SPEX_FINDING_DIVISION;
             first = spot->address;
-        } else if (kind == FINDING_DIVISION) {
+        } else if (kind == SPEX_FINDING_DIVISION) {
             continue; /* the division has what it takes itself */
         }
-        if (kind == FINDING_KINDS)
+        if (kind == SPEX_FINDING_COUNT)
             continue;
         while (n < count && (list[n].kind != kind || list[n].part.most->module != spot->module ||
                              list[n].part.most->symbol != spot->symbol))
@@ -539,10 +527,10 @@ static void find_circles(struct finder *f)
             list[n].part.first = spot;
     }
     for (size_t i = 0; i < count; i++) {
-        struct finding finding = {.kind = list[i].kind};
+        struct spex_finding finding = {.kind = list[i].kind};
         struct part part = list[i].part;
         if (!is_enough(part.time, part.samples, s->all, &finding) ||
-            (list[i].kind != FINDING_DIVISION && 2 * part.time < list[i].function))
+            (list[i].kind != SPEX_FINDING_DIVISION && 2 * part.time < list[i].function))
             continue;
         if (part.first && part.first != part.most) { /* what all wait for names it */
             part.most = part.first;
@@ -551,7 +539,7 @@ static void find_circles(struct finder *f)
         name_part(f, &finding, &part);
         add(f, &finding);
     }
-    free(list);
+    memory_free(list);
 }
 
 /*

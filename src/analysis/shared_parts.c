@@ -2,12 +2,14 @@
 #include "findings.h"
 
 #include "allocs.h"
+#include "internal.h"
 #include "row.h"
 #include "types.h"
 
 #include "base/digits.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,43 +18,38 @@
 
 enum { TEXT = 700, LINE = 64, SHOWN = 3 };
 
-static char *block_name(struct spex_analysis *analysis, uint32_t block, uint64_t address)
+static size_t block_text(struct spex_analysis *analysis, uint32_t block, uint64_t address,
+                         char *text, size_t capacity)
 {
     const struct allocs_block *b = analysis_block(analysis, block);
-    char *name = NULL, count[32];
-    size_t size = analysis_site_text(analysis, b->site, NULL, 0) + 1;
-    char *site = memory_get(1, size);
-    analysis_site_text(analysis, b->site, site, size);
-    int n =
-        asprintf(&name, "+%llu of the %s-byte block from %s",
-                 (unsigned long long)(address - b->start), digits_grouped(count, b->size), site);
-    free(site);
-    return memory_checked(n < 0 ? NULL : name);
+    char count[32];
+    const int n =
+        snprintf(text, capacity, "+%llu of the %s-byte block from ",
+                 (unsigned long long)(address - b->start), digits_grouped(count, b->size));
+    const size_t at = (size_t)n < capacity ? (size_t)n : capacity;
+    return (size_t)n +
+           analysis_site_text(analysis, b->site, text ? text + at : NULL, capacity - at);
 }
 
-char *finding_data_name(struct spex_analysis *analysis, const struct spex_sharing *sharing,
-                        const struct spex_shared_line *line, unsigned offset)
+/* The data at an offset of a line. */
+static size_t data_text(struct spex_analysis *analysis, const struct spex_sharing *sharing,
+                        const struct spex_shared_line *line, unsigned offset, char *text,
+                        size_t capacity)
 {
     struct spex_place place;
-    char *name = NULL;
-    int n;
-    uint32_t block = sharing_block(sharing, line, offset);
+    const unsigned long long address = line->address + offset;
+    const uint32_t block = sharing_block(sharing, line, offset);
     if (block)
-        return block_name(analysis, block, line->address + offset);
-    spex_analysis_locate(analysis, line->pid, line->address + offset, &place);
+        return block_text(analysis, block, address, text, capacity);
+    spex_analysis_locate(analysis, line->pid, address, &place);
     if (place.symbol && place.symbol->name) {
-        uint64_t at = place.address - place.symbol->start;
-        if (at)
-            n = asprintf(&name, "%s+0x%llx", place.symbol->name, (unsigned long long)at);
-        else
-            n = asprintf(&name, "%s", place.symbol->name);
-    } else if (place.module) {
-        n = asprintf(&name, "%s 0x%llx", spex_module_name(place.module),
-                     (unsigned long long)(line->address + offset));
-    } else {
-        n = asprintf(&name, "0x%llx", (unsigned long long)(line->address + offset));
+        const unsigned long long at = place.address - place.symbol->start;
+        return (size_t)(at ? snprintf(text, capacity, "%s+0x%llx", place.symbol->name, at)
+                           : snprintf(text, capacity, "%s", place.symbol->name));
     }
-    return memory_checked(n < 0 ? NULL : name);
+    return (size_t)(place.module ? snprintf(text, capacity, "%s 0x%llx",
+                                            spex_module_name(place.module), address)
+                                 : snprintf(text, capacity, "0x%llx", address));
 }
 
 /* ---- words by thread ---- */
@@ -125,9 +122,9 @@ static void name_parts(struct spex_analysis *analysis, const struct spex_sharing
     text[0] = 0;
     for (unsigned i = 0; i < shown; i++) {
         const struct part *part = &parts->list[i];
-        char *name = finding_data_name(analysis, s, line, part->first);
+        char name[TEXT];
+        data_text(analysis, s, line, part->first, name, sizeof name);
         append(text, "%s%s", !i ? "" : i + 1 == parts->count ? " and " : ", ", name);
-        free(name);
         if (part->tid >= 0 && parts->count > 1)
             append(text, " (thread %d)", part->tid);
     }
@@ -207,7 +204,8 @@ static double part_of(uint64_t part, uint64_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-unsigned finding_place(const struct spex_sharing *s, const struct spex_shared_line *line)
+/* The offset whose data names a line: the first that is in a block of the heap, else 0. */
+static unsigned offset_of_name(const struct spex_sharing *s, const struct spex_shared_line *line)
 {
     for (unsigned offset = 0; offset < LINE; offset += 4)
         if (sharing_block(s, line, offset))
@@ -215,31 +213,41 @@ unsigned finding_place(const struct spex_sharing *s, const struct spex_shared_li
     return 0;
 }
 
-void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *s,
-                     const struct spex_shared_line *line, struct finding *finding)
+size_t spex_finding_line_text(struct spex_analysis *analysis, const struct spex_sharing *sharing,
+                              const struct spex_shared_line *line, char *text, size_t capacity)
 {
-    static const enum finding_kind kinds[] = {FINDING_FALSE_SHARING, FINDING_TRUE_SHARING,
-                                              FINDING_MIXED_SHARING};
+    assert(analysis && sharing && line && (text || !capacity));
+    return data_text(analysis, sharing, line, offset_of_name(sharing, line), text, capacity);
+}
+
+void finding_fill_line(struct spex_analysis *analysis, const struct spex_sharing *s,
+                       const struct spex_shared_line *line, struct spex_finding *finding)
+{
+    static const enum spex_finding_kind kinds[] = {
+        SPEX_FINDING_FALSE_SHARING, SPEX_FINDING_TRUE_SHARING, SPEX_FINDING_MIXED_SHARING};
     const struct spex_sharing_totals *totals = spex_sharing_totals(s);
     const bool lock = line->lock >= 0;
     struct parts parts;
     char text[TEXT];
     find_parts(s, line, &parts);
     const uint64_t size = object_size(analysis, line, &parts);
-    *finding = (struct finding){.kind = lock ? FINDING_LOCK : kinds[line->kind]};
-    finding->how = lock ? CASE_PARTS
-                   : finding->kind != FINDING_MIXED_SHARING && line->stores * 8 <= line->samples
-                       ? CASE_READS
-                   : finding->kind != FINDING_FALSE_SHARING ? CASE_ANY
-                   : of_several_blocks(s, line, &parts)     ? CASE_BLOCKS
-                   : parts.own && parts.count > 1 && size   ? CASE_OBJECTS
-                   : parts.count > 1                        ? CASE_PARTS
-                                                            : CASE_ANY;
+    *finding = (struct spex_finding){.kind = lock ? SPEX_FINDING_LOCK : kinds[line->kind]};
+    finding->how =
+        lock ? SPEX_CASE_PARTS
+        : finding->kind != SPEX_FINDING_MIXED_SHARING && line->stores * 8 <= line->samples
+            ? SPEX_CASE_READS
+        : finding->kind != SPEX_FINDING_FALSE_SHARING ? SPEX_CASE_ANY
+        : of_several_blocks(s, line, &parts)          ? SPEX_CASE_BLOCKS
+        : parts.own && parts.count > 1 && size        ? SPEX_CASE_OBJECTS
+        : parts.count > 1                             ? SPEX_CASE_PARTS
+                                                      : SPEX_CASE_ANY;
     finding->share = finding->low = finding->high =
         line->score * part_of(line->samples, totals->memory);
     finding->samples = line->samples;
-    finding->place =
-        finding_data_name(analysis, s, line, lock ? (unsigned)line->lock : finding_place(s, line));
+    const unsigned at = lock ? (unsigned)line->lock : offset_of_name(s, line);
+    const size_t length = data_text(analysis, s, line, at, NULL, 0);
+    finding->place = memory_get(length + 1, 1);
+    data_text(analysis, s, line, at, finding->place, length + 1);
     name_parts(analysis, s, line, &parts, text);
     finding->data = lock ? memory_copy(finding->place) : memory_copy(text);
     name_threads(s, line, text);
@@ -253,6 +261,46 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
         finding_add_number(finding, "overlap", line->overlap);
     if (totals->sources && line->with_source)
         finding_add_number(finding, "from_other_cores", part_of(line->peer, line->with_source));
-    if (finding->how == CASE_OBJECTS)
+    if (finding->how == SPEX_CASE_OBJECTS)
         finding_add_number(finding, "object_size", (double)size);
+}
+
+/* ---- of one line ---- */
+
+struct line_finding {
+    struct spex_finding finding; /* the first */
+    struct memory *account;
+};
+
+enum spex_status spex_finding_of_line(struct spex_analysis *analysis,
+                                      const struct spex_sharing *sharing,
+                                      const struct spex_shared_line *line,
+                                      struct spex_finding **finding)
+{
+    assert(analysis && sharing && line && finding);
+    struct memory *account = memory_keep(analysis_account(analysis));
+    MEMORY_OF(account);
+    struct line_finding *f = memory_zeroed(1, sizeof *f);
+    if (!f) {
+        memory_end(account, memory_before_);
+        return SPEX_NO_MEMORY;
+    }
+    f->account = account;
+    if (!memory_guarded(account, finding_fill_line(analysis, sharing, line, &f->finding))) {
+        spex_finding_free(&f->finding);
+        return SPEX_NO_MEMORY;
+    }
+    *finding = &f->finding;
+    return SPEX_OK;
+}
+
+void spex_finding_free(struct spex_finding *finding)
+{
+    if (!finding)
+        return;
+    struct line_finding *f = (struct line_finding *)finding;
+    struct memory *account = f->account, *before = memory_enter(account);
+    finding_clear(finding);
+    memory_free(f);
+    memory_end(account, before);
 }

@@ -9,12 +9,12 @@ struct advice advice_new(struct profile *p, bool wanted, struct spex_sink sink)
 {
     struct advice a = {0};
     struct spex_error error;
-    if (wanted && findings_new(p->analysis, &a.findings, &error)) {
+    if (wanted && spex_findings_new(p->analysis, &a.findings, &error)) {
         cli_error("%s", error.text);
         exit(CLI_DATA);
     }
     if (a.findings)
-        advice_feed(&a, (struct spex_sink){findings_sink, a.findings, &findings_shards});
+        advice_feed(&a, spex_sink_findings(a.findings));
     if (sink.call)
         advice_feed(&a, sink);
     return a;
@@ -27,7 +27,7 @@ void advice_feed(struct advice *a, struct spex_sink sink)
 
 void advice_free(struct advice *a)
 {
-    findings_free(a->findings);
+    spex_findings_free(a->findings);
     a->findings = NULL;
 }
 
@@ -35,7 +35,7 @@ int advice_run(struct advice *a, struct profile *p)
 {
     int status = profile_run_all(p, a->sinks, a->sink_count);
     if (!status && a->findings)
-        findings_finish(a->findings, NULL);
+        spex_findings_finish(a->findings, NULL);
     return status;
 }
 
@@ -46,7 +46,7 @@ static void paragraph(struct profile *p, unsigned indent, const char *before, co
     cli_wrap(&p->out, text, more);
 }
 
-void advice_do(struct profile *p, const struct finding *finding, unsigned indent)
+void advice_do(struct profile *p, const struct spex_finding *finding, unsigned indent)
 {
     out_printf(&p->out, "%*s%sdo:%s ", (int)indent, "", p->colour ? "\033[1m" : "",
                p->colour ? "\033[0m" : "");
@@ -67,13 +67,13 @@ static void name_command(const struct profile *p, const char *command, char *tex
 
 void advice_print(const struct advice *a, struct profile *p)
 {
-    const struct finding *finding;
+    const struct spex_finding *finding;
     if (!a->findings || p->options->format != TABLE_AS_TEXT || p->options->fields)
         return;
-    for (size_t i = 0; (finding = findings_at(a->findings, i)); i++) {
+    for (size_t i = 0; (finding = spex_findings_at(a->findings, i)); i++) {
         char number[24], see[1000];
         snprintf(number, sizeof number, "%zu. ", i + 1);
-        char *found = words_of(finding, WORDS_FOUND, findings_timed(a->findings));
+        char *found = words_of(finding, WORDS_FOUND, spex_findings_timed(a->findings));
         char *command = words_of(finding, WORDS_SEE, true);
         name_command(p, command, see, sizeof see);
         if (!i)

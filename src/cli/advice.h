@@ -1,13 +1,13 @@
-/* What the analysis found in a profile (analysis/findings.h), in text and JSON. */
+/* What the analysis found in a profile (<spex/findings.h>), in text and JSON. */
 #ifndef CLI_ADVICE_H
 #define CLI_ADVICE_H
 
-#include "analysis/findings.h"
+#include <spex/findings.h>
 #include "cli/profile.h"
 
 /* A pass that also looks for findings. */
 struct advice {
-    struct findings *findings;
+    struct spex_findings *findings;
     struct spex_sink sinks[SPEX_SINKS_MAX];
     size_t sink_count;
 };
@@ -24,6 +24,6 @@ void advice_print(const struct advice *advice, struct profile *profile);
 /* "findings": in JSON. */
 void advice_json(const struct advice *advice, struct json *json);
 /* What to do about one of them. */
-void advice_do(struct profile *profile, const struct finding *finding, unsigned indent);
+void advice_do(struct profile *profile, const struct spex_finding *finding, unsigned indent);
 
 #endif

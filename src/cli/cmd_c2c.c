@@ -96,13 +96,13 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
 static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
                      const struct spex_shared_line *line)
 {
-    char *name = finding_data_name(p->analysis, s, line, finding_place(s, line));
+    char name[WORDS_NAME];
+    spex_finding_line_text(p->analysis, s, line, name, sizeof name);
     table_row(table);
     table_set_u64(table, "address", line->address);
     if (line->pid >= 0)
         table_set_u64(table, "pid", (uint64_t)line->pid);
     table_set_text(table, "data", name);
-    free(name);
     table_set_text(table, "kind", kinds[line->kind]);
     table_set(table, "score", round(line->score * 100) / 100);
     table_set(table, "contention", round(line->contention * 100) / 100);
@@ -123,17 +123,18 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
                        const struct spex_shared_line *line, unsigned rank)
 {
     struct out *out = &p->out;
-    struct finding finding;
-    finding_of_line(p->analysis, s, line, &finding);
+    char name[WORDS_NAME];
+    struct spex_finding *finding = NULL;
+    if (spex_finding_of_line(p->analysis, s, line, &finding))
+        memory_checked(NULL);
     out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
                (unsigned long long)line->address);
-    char *name = finding_data_name(p->analysis, s, line, finding_place(s, line));
+    spex_finding_line_text(p->analysis, s, line, name, sizeof name);
     out_name(out, name);
-    free(name);
     out_printf(out, ": %s, score %.2f%s\n", title_of(line), line->score,
                p->colour ? "\033[0m" : "");
     out_text(out, "   ");
-    char *found = words_of(&finding, WORDS_FOUND, true);
+    char *found = words_of(finding, WORDS_FOUND, true);
     cli_wrap(out, found, 3);
     free(found);
     struct table *table = uses_table(p, s, line);
@@ -141,8 +142,8 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     how.indent = "   ";
     table_print(table, out, &how);
     table_free(table);
-    advice_do(p, &finding, 3);
-    finding_clear(&finding);
+    advice_do(p, finding, 3);
+    spex_finding_free(finding);
 }
 
 static void print_json(struct profile *p, const struct spex_sharing *s)
@@ -171,7 +172,7 @@ static void print_json(struct profile *p, const struct spex_sharing *s)
     }
     json_end(&json);
     struct advice advice = advice_new(p, true, (struct spex_sink){0});
-    findings_finish(advice.findings, s);
+    spex_findings_finish(advice.findings, s);
     advice_json(&advice, &json);
     advice_free(&advice);
     json_end(&json);
@@ -185,7 +186,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
     size_t counts[4] = {0}, quiet = 0; /* by kind; locks */
     char a[32], b[32];
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
-        if (line->score >= FINDINGS_SCORE)
+        if (line->score >= SPEX_FINDING_SCORE)
             counts[line->lock >= 0 ? 3 : line->kind]++;
         else
             quiet++;
@@ -219,7 +220,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
                         text_count(a, t->merged));
     unsigned rank = 0;
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++) {
-        if ((line->score < FINDINGS_SCORE && !o->all) || rank == o->most)
+        if ((line->score < SPEX_FINDING_SCORE && !o->all) || rank == o->most)
             continue;
         print_line(p, s, line, ++rank);
     }
@@ -227,7 +228,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
         out_printf(out, "\n%zu more; --lines shows them\n", bad - (size_t)o->most);
     if (quiet && !o->all)
         out_printf(out, "%s%zu shared line%s harmless: score below %.1f (--all shows %s)\n",
-                   rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", FINDINGS_SCORE,
+                   rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", SPEX_FINDING_SCORE,
                    quiet == 1 ? "it" : "them");
 }
 

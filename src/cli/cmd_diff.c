@@ -439,10 +439,10 @@ static void print_answer(struct comparison *c, size_t rows)
     cli_wrap(out, text, 0);
 }
 
-static bool has(const struct findings *findings, enum finding_kind kind)
+static bool has(const struct spex_findings *findings, enum spex_finding_kind kind)
 {
-    const struct finding *finding;
-    for (size_t i = 0; (finding = findings_at(findings, i)); i++)
+    const struct spex_finding *finding;
+    for (size_t i = 0; (finding = spex_findings_at(findings, i)); i++)
         if (finding->kind == kind)
             return true;
     return false;
@@ -452,18 +452,18 @@ static bool has(const struct findings *findings, enum finding_kind kind)
 static void print_findings(struct comparison *c)
 {
     struct profile *p = &c->profiles[0];
-    const struct finding *finding;
+    const struct spex_finding *finding;
     bool any = false;
     char text[800];
     for (unsigned s = 0; s < 2; s++)
-        for (size_t i = 0; (finding = findings_at(c->advice[s].findings, i)); i++) {
+        for (size_t i = 0; (finding = spex_findings_at(c->advice[s].findings, i)); i++) {
             bool both = has(c->advice[!s].findings, finding->kind);
             if (!s && both)
                 continue; /* as B says it */
             if (!any)
                 out_char(&p->out, '\n');
             any = true;
-            const bool timed = findings_timed(c->advice[s].findings);
+            const bool timed = spex_findings_timed(c->advice[s].findings);
             char *found = words_of(finding, WORDS_FOUND, timed);
             char *advice = words_of(finding, WORDS_DO, timed);
             snprintf(text, sizeof text, "%s: %s", !s ? "gone" : both ? "still" : "new", found);

@@ -28,41 +28,42 @@ static bool take_apart(const char *place, char *function, char *line, size_t siz
 }
 
 /* What is to be ideal so that this finding is none: the one place that knows kinds of findings. */
-static void add(struct whatif_findings *to, const struct finding *finding, uint64_t shared_line)
+static void add(struct whatif_findings *to, const struct spex_finding *finding,
+                uint64_t shared_line)
 {
     enum { TEXT = 512 };
     char function[TEXT], line[TEXT], *ideal = NULL, *title = NULL;
     bool known = take_apart(finding->place, function, line, sizeof function);
     int n = 0;
     switch (finding->kind) {
-    case FINDING_FAR_DATA:
+    case SPEX_FINDING_FAR_DATA:
         n = asprintf(&ideal, "loads=%s", known ? function : "all");
         n = n < 0 ? n
                   : asprintf(&title, known ? "the loads of %s" : "all loads%s",
                              known ? function : "");
         break;
-    case FINDING_PEER_DATA:
+    case SPEX_FINDING_PEER_DATA:
         n = asprintf(&ideal, "share=all");
         n = n < 0 ? n : asprintf(&title, "all data that threads share");
         break;
-    case FINDING_TABLE_WALKS:
+    case SPEX_FINDING_TABLE_WALKS:
         n = asprintf(&ideal, "pages=all");
         n = n < 0 ? n : asprintf(&title, "pages that are small");
         break;
-    case FINDING_MISPREDICTED:
+    case SPEX_FINDING_MISPREDICTED:
         if (known)
             n = asprintf(&ideal, "branch=%s", *line ? line : function);
         n = n < 0 ? n : asprintf(&title, "the branch at %s", finding->place);
         break;
-    case FINDING_DIVISION:
+    case SPEX_FINDING_DIVISION:
         if (known)
             n = asprintf(&ideal, "divide=%s", function);
         n = n < 0 ? n : asprintf(&title, "divisions in %s", finding->place);
         break;
-    case FINDING_FALSE_SHARING:
-    case FINDING_TRUE_SHARING:
-    case FINDING_MIXED_SHARING:
-    case FINDING_LOCK:
+    case SPEX_FINDING_FALSE_SHARING:
+    case SPEX_FINDING_TRUE_SHARING:
+    case SPEX_FINDING_MIXED_SHARING:
+    case SPEX_FINDING_LOCK:
         n = asprintf(&ideal, "share=0x%llx", (unsigned long long)shared_line);
         n = n < 0 ? n : asprintf(&title, "sharing the line of %s", finding->place);
         break;
@@ -89,13 +90,14 @@ static void add_lines(struct whatif_findings *to, struct profile *p, const struc
     enum { MOST = 10 };
     const struct spex_shared_line *line;
     for (size_t i = 0; to->count < MOST && (line = spex_sharing_line(s, i)); i++) {
-        struct finding finding = {0};
-        if (line->score < FINDINGS_SCORE ||
+        struct spex_finding *finding = NULL;
+        if (line->score < SPEX_FINDING_SCORE ||
             line->score * (double)line->samples < 0.005 * (double)spex_sharing_totals(s)->memory)
             continue;
-        finding_of_line(p->analysis, s, line, &finding);
-        add(to, &finding, line->address);
-        finding_clear(&finding);
+        if (spex_finding_of_line(p->analysis, s, line, &finding))
+            memory_checked(NULL);
+        add(to, finding, line->address);
+        spex_finding_free(finding);
     }
 }
 
@@ -108,7 +110,7 @@ int whatif_find(const struct profile_options *reading, const char *file,
     struct spex_error error;
     struct spex_sharing *sharing;
     struct profile p;
-    const struct finding *finding;
+    const struct spex_finding *finding;
     int status = profile_open(&p, reading, file, &more);
     if (status)
         return status;
@@ -118,7 +120,7 @@ int whatif_find(const struct profile_options *reading, const char *file,
     }
     struct advice advice = advice_new(&p, true, spex_sink_find(sharing));
     status = advice_run(&advice, &p);
-    for (size_t i = 0; !status && (finding = findings_at(advice.findings, i)); i++)
+    for (size_t i = 0; !status && (finding = spex_findings_at(advice.findings, i)); i++)
         add(findings, finding, 0);
     if (!status && spex_sharing_choose(sharing))
         status = profile_run(&p, spex_sink_look(sharing));

@@ -19,7 +19,7 @@ struct report {
     struct sharing_hot *lines; /* lines that took the most cycles; the first are shown */
     size_t line_count;
     struct line_set hot, closer; /* those that are shown; with what threads may share */
-    struct findings *findings;
+    struct spex_findings *findings;
     struct nodes *nodes; /* NULL: there is one */
     struct spex_disassembler *disassembler;
     enum spex_status status; /* of making it, */

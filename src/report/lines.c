@@ -1,6 +1,7 @@
 /* Cache lines that threads contend for, as spex c2c shows them. */
 #include "report/internal.h"
 
+#include "base/memory.h"
 #include "report/words.h"
 
 #include <stdlib.h>
@@ -46,20 +47,21 @@ void sharing_write(struct report *r, const struct limits *limits, struct json *j
         json_object(json);
         JSON_MEMBER(json, "address", hex, line->address);
         JSON_MEMBER(json, "pid", i64, line->pid);
-        char *name = finding_data_name(r->analysis, s, line, finding_place(s, line));
+        char name[WORDS_NAME];
+        spex_finding_line_text(r->analysis, s, line, name, sizeof name);
         JSON_MEMBER(json, "name", string, name);
-        free(name);
         JSON_MEMBER(json, "kind", string, kinds[line->kind]);
-        struct finding finding;
-        finding_of_line(r->analysis, s, line, &finding);
-        JSON_MEMBER(json, "lock", bool, finding.kind == FINDING_LOCK);
-        char *found = words_of(&finding, WORDS_FOUND, true);
-        char *advice = words_of(&finding, WORDS_DO, true);
+        struct spex_finding *finding = NULL;
+        if (spex_finding_of_line(r->analysis, s, line, &finding))
+            memory_checked(NULL);
+        JSON_MEMBER(json, "lock", bool, finding->kind == SPEX_FINDING_LOCK);
+        char *found = words_of(finding, WORDS_FOUND, true);
+        char *advice = words_of(finding, WORDS_DO, true);
         JSON_MEMBER(json, "text", string, found);
         JSON_MEMBER(json, "do", string, advice);
         free(found);
         free(advice);
-        finding_clear(&finding);
+        spex_finding_free(finding);
         JSON_MEMBER(json, "score", real, line->score);
         JSON_MEMBER(json, "contention", real, line->contention);
         JSON_MEMBER(json, "overlap", real, line->overlap);

@@ -1,7 +1,7 @@
 #include "report/internal.h"
 #include "report/sources.h"
 
-#include "analysis/findings.h"
+#include <spex/findings.h>
 #include <spex/stacks.h>
 #include "base/jobs.h"
 #include "base/memory.h"
@@ -145,7 +145,7 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
         feed_sink(&code, feed_code),
         feed_sink(&memory, feed_memory),
         feed_sink(&targets, feed_targets),
-        {findings_sink, r->findings, &findings_shards},
+        spex_sink_findings(r->findings),
         spex_sink_find(r->sharing),
         {nodes_sink, r->nodes, &nodes_shards} /* the last: if there are some */
     };
@@ -224,7 +224,7 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
 {
     enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
     if (!status)
-        status = findings_new(r->analysis, &r->findings, error);
+        status = spex_findings_new(r->analysis, &r->findings, error);
     r->nodes = nodes_new(r->analysis);
     for (unsigned s = 0; s < SETS && !status; s++)
         if (has_set(r, s))
@@ -254,7 +254,7 @@ static void free_tables(struct report *r)
         cube_free(&r->cubes[s]);
     for (unsigned f = 0; f < FEEDS; f++)
         spex_group_free(r->feeds[f]);
-    findings_free(r->findings);
+    spex_findings_free(r->findings);
     nodes_free(r->nodes);
     spex_sharing_free(r->sharing);
     memset(r->cubes, 0, sizeof r->cubes);
@@ -329,7 +329,7 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     if (!status)
         status = spex_sharing_finish(r->sharing);
     if (!status)
-        findings_finish(r->findings, r->sharing);
+        status = spex_findings_finish(r->findings, r->sharing);
     if (!status) {
         report_share(r, SETS + 1, NULL, finish_part);
         status = r->status;

@@ -8,39 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[FINDING_KINDS] = {
-    [FINDING_FAR_DATA] = "far-data",
-    [FINDING_PEER_DATA] = "peer-data",
-    [FINDING_TABLE_WALKS] = "table-walks",
-    [FINDING_REMOTE_DATA] = "remote-data",
-    [FINDING_MISPREDICTED] = "mispredicted",
-    [FINDING_DEPENDENT_LOADS] = "dependent-loads",
-    [FINDING_DEPENDENT_CHAIN] = "dependent-chain",
-    [FINDING_STORE_FORWARDING] = "store-forwarding",
-    [FINDING_DIVISION] = "division",
-    [FINDING_SPLIT_ACCESSES] = "split-accesses",
-    [FINDING_COLD_CODE] = "cold-code",
-    [FINDING_FALSE_SHARING] = "false-sharing",
-    [FINDING_TRUE_SHARING] = "true-sharing",
-    [FINDING_MIXED_SHARING] = "mixed-sharing",
-    [FINDING_LOCK] = "lock",
+static const char *const kinds[SPEX_FINDING_COUNT] = {
+    [SPEX_FINDING_FAR_DATA] = "far-data",
+    [SPEX_FINDING_PEER_DATA] = "peer-data",
+    [SPEX_FINDING_TABLE_WALKS] = "table-walks",
+    [SPEX_FINDING_REMOTE_DATA] = "remote-data",
+    [SPEX_FINDING_MISPREDICTED] = "mispredicted",
+    [SPEX_FINDING_DEPENDENT_LOADS] = "dependent-loads",
+    [SPEX_FINDING_DEPENDENT_CHAIN] = "dependent-chain",
+    [SPEX_FINDING_STORE_FORWARDING] = "store-forwarding",
+    [SPEX_FINDING_DIVISION] = "division",
+    [SPEX_FINDING_SPLIT_ACCESSES] = "split-accesses",
+    [SPEX_FINDING_COLD_CODE] = "cold-code",
+    [SPEX_FINDING_FALSE_SHARING] = "false-sharing",
+    [SPEX_FINDING_TRUE_SHARING] = "true-sharing",
+    [SPEX_FINDING_MIXED_SHARING] = "mixed-sharing",
+    [SPEX_FINDING_LOCK] = "lock",
 };
 
-static const char *const cases[FINDING_CASES] = {
-    [CASE_CHASE] = "chase",         [CASE_GATHER] = "gather",   [CASE_COMPUTED] = "computed",
-    [CASE_STREAM] = "stream",       [CASE_STRIDE] = "stride",   [CASE_PAGES] = "pages",
-    [CASE_CONDITION] = "condition", [CASE_LOOP] = "loop",       [CASE_CALL] = "call",
-    [CASE_JUMP] = "jump",           [CASE_RETURN] = "return",   [CASE_MODEL] = "model",
-    [CASE_BLOCKS] = "blocks",       [CASE_OBJECTS] = "objects", [CASE_PARTS] = "parts",
-    [CASE_READS] = "reads",         [CASE_SPIN] = "spin",
+static const char *const cases[SPEX_CASE_COUNT] = {
+    [SPEX_CASE_CHASE] = "chase",         [SPEX_CASE_GATHER] = "gather",
+    [SPEX_CASE_COMPUTED] = "computed",   [SPEX_CASE_STREAM] = "stream",
+    [SPEX_CASE_STRIDE] = "stride",       [SPEX_CASE_PAGES] = "pages",
+    [SPEX_CASE_CONDITION] = "condition", [SPEX_CASE_LOOP] = "loop",
+    [SPEX_CASE_CALL] = "call",           [SPEX_CASE_JUMP] = "jump",
+    [SPEX_CASE_RETURN] = "return",       [SPEX_CASE_MODEL] = "model",
+    [SPEX_CASE_BLOCKS] = "blocks",       [SPEX_CASE_OBJECTS] = "objects",
+    [SPEX_CASE_PARTS] = "parts",         [SPEX_CASE_READS] = "reads",
+    [SPEX_CASE_SPIN] = "spin",
 };
 
 static const struct row {
-    enum finding_kind kind;
-    enum finding_case how;
+    enum spex_finding_kind kind;
+    enum spex_finding_case how;
     const char *parts[3]; /* enum words_part */
 } rows[] = {
-#define FINDING(kind, how, found, advice, see) {FINDING_##kind, CASE_##how, {found, advice, see}},
+#define FINDING(kind, how, found, advice, see)                                                     \
+    {SPEX_FINDING_##kind, SPEX_CASE_##how, {found, advice, see}},
 #include "findings.def"
 };
 
@@ -50,7 +54,7 @@ struct text {
     size_t size;
 };
 
-const char *words_kind(enum finding_kind kind)
+const char *words_kind(enum spex_finding_kind kind)
 {
     return kinds[kind];
 }
@@ -65,9 +69,9 @@ static void put(struct text *text, const char *words)
 }
 
 /* " at walk (list_walk.c:31)", ", 80% of that at walk (list_walk.c:31)", " in walk" */
-static void put_place(struct text *text, const struct finding *f)
+static void put_place(struct text *text, const struct spex_finding *f)
 {
-    const double part = finding_number(f, "of_it_there");
+    const double part = spex_finding_number(f, "of_it_there");
     char share[40];
     if (!f->place || isnan(part) || part < 0.25) {
         put(text, f->function ? " in " : "");
@@ -102,7 +106,7 @@ static void put_quoted(struct text *text, const char *name)
 }
 
 /* False: it is not known. */
-static bool put_word(struct text *text, const struct finding *f, const char *key, bool timed)
+static bool put_word(struct text *text, const struct spex_finding *f, const char *key, bool timed)
 {
     if (!strcmp(key, "function'")) {
         put_quoted(text, f->function ? f->function : "");
@@ -130,18 +134,18 @@ static bool put_word(struct text *text, const struct finding *f, const char *key
         return true;
     }
     if (!strcmp(key, "writes")) {
-        put(text, finding_number(f, "writers") < 2 ? ", one of them writes" : ", and write");
+        put(text, spex_finding_number(f, "writers") < 2 ? ", one of them writes" : ", and write");
         return true;
     }
     snprintf(name, sizeof name, "%.*s", (int)strcspn(key, ".%"), key);
-    const double value = finding_number(f, name);
+    const double value = spex_finding_number(f, name);
     if (isnan(value))
         return false;
     put_number(text, key, value);
     return true;
 }
 
-char *words_of(const struct finding *finding, enum words_part part, bool timed)
+char *words_of(const struct spex_finding *finding, enum words_part part, bool timed)
 {
     const struct row *row = NULL;
     struct text text = {.size = 0};
@@ -150,7 +154,7 @@ char *words_of(const struct finding *finding, enum words_part part, bool timed)
     char key[KEY];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].kind == finding->kind &&
-            (rows[i].how == finding->how || (rows[i].how == CASE_ANY && !row)))
+            (rows[i].how == finding->how || (rows[i].how == SPEX_CASE_ANY && !row)))
             row = &rows[i];
     for (const char *p = row->parts[part]; *p; p++)
         if (*p == '[') {
@@ -170,7 +174,7 @@ char *words_of(const struct finding *finding, enum words_part part, bool timed)
     return memory_copy(text.bytes);
 }
 
-static void write_one(const struct finding *f, bool timed, struct json *json)
+static void write_one(const struct spex_finding *f, bool timed, struct json *json)
 {
     static const char *const names[] = {"text", "do", "see"};
     json_object(json);
@@ -190,7 +194,7 @@ static void write_one(const struct finding *f, bool timed, struct json *json)
     JSON_MEMBER(json, "samples", u64, f->samples);
     json_name(json, "evidence");
     json_object(json);
-    for (unsigned i = 0; i < FINDING_NUMBERS && f->numbers[i].name; i++) {
+    for (unsigned i = 0; i < SPEX_FINDING_NUMBERS && f->numbers[i].name; i++) {
         json_name(json, f->numbers[i].name);
         json_real(json, f->numbers[i].value);
     }
@@ -198,11 +202,11 @@ static void write_one(const struct finding *f, bool timed, struct json *json)
     json_end(json);
 }
 
-void words_write(const struct findings *f, struct json *json)
+void words_write(const struct spex_findings *f, struct json *json)
 {
-    const struct finding *finding;
+    const struct spex_finding *finding;
     json_array_lines(json);
-    for (size_t i = 0; f && (finding = findings_at(f, i)); i++)
-        write_one(finding, findings_timed(f), json);
+    for (size_t i = 0; f && (finding = spex_findings_at(f, i)); i++)
+        write_one(finding, spex_findings_timed(f), json);
     json_end(json);
 }

@@ -4,7 +4,7 @@
  * was made can be ended, and nothing is lost (the sanitizer's build looks for leaks). The test is
  * linked with --wrap, so that all calls in our code come here first.
  */
-#include <spex/analysis.h>
+#include <spex/findings.h>
 #include <spex/generate.h>
 
 #include "analysis/group.h"
@@ -123,6 +123,7 @@ static bool use(const char *path, enum how how)
     struct spex_analysis *a;
     struct spex_group *group = NULL;
     struct spex_sharing *sharing = NULL;
+    struct spex_findings *findings = NULL;
     struct spex_error error = {0};
     options.raw = how == RAW;
     options.allocator = allocator;
@@ -155,7 +156,20 @@ static bool use(const char *path, enum how how)
         status = SPEX_NO_MEMORY; /* there are shared lines */
     if (!status)
         status = spex_sharing_finish(sharing);
+    if (!status && how == APART) {
+        status = spex_findings_new(a, &findings, &error);
+        if (!status)
+            status = run(a, spex_sink_findings(findings), &error);
+        if (!status)
+            status = spex_findings_finish(findings, sharing);
+    }
+    for (size_t i = 0; !status && spex_sharing_line(sharing, i); i++) {
+        struct spex_finding *finding = NULL;
+        status = spex_finding_of_line(a, sharing, spex_sharing_line(sharing, i), &finding);
+        spex_finding_free(finding);
+    }
     assert_true(status == SPEX_OK || status == SPEX_NO_MEMORY);
+    spex_findings_free(findings);
     spex_sharing_free(sharing);
     spex_group_free(group);
     spex_analysis_close(a);

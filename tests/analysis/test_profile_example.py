@@ -58,4 +58,19 @@ equal("the program: its build id, where it was opened, and what of it is loaded"
       modules["/usr/bin/prog"][2:4] + [0 < int(modules["/usr/bin/prog"][4]) <=
                                        os.path.getsize(PROG)],
       ["0123456789abcdef" * 2 + "01234567", "root/usr/bin/prog", True])
+
+# What is found, and lines that threads share.
+for scenario in ("false", "mixed"):
+    file = profile(scenario, name=f"{scenario}-found.data")
+    code, out, err = run(os.path.join(BUILD, "tests/install/reader"), "findings", file, cwd=DIR)
+    told = [tuple(l.split("\t")) for l in out.decode().splitlines()]
+    shared = {l for l in told if re.match("0x", l[0]) and "." not in l[2]}
+    found = [f for f in data("report", file, symbols=False)["findings"]]
+    equal(f"{scenario}: the findings of spex report", [l for l in told if l not in shared],
+          [(f.get("place") or "", str(f["samples"]), f"{f['share']:.6f}") for f in found])
+    lines = data("c2c", file, symbols=False)["lines"]
+    equal(f"{scenario}: the lines of spex c2c", shared,
+          {(hex(l["address"]) if isinstance(l["address"], int) else l["address"], l["data"],
+            str(l["samples"])) for l in lines})
+    check("something was told", found or lines or scenario == "mixed", told)
 done()

@@ -7,7 +7,10 @@
  *   reader files FILE     "part <tab> NAME <tab> RECORDS", "extent <tab> FIRST <tab> LAST" and, for
  *                         each module with samples, "KIND <tab> PATH <tab> BUILD ID <tab> OPENED
  *                         <tab> BYTES IN THE FILE"
+ *   reader findings FILE  "PLACE <tab> SAMPLES <tab> SHARE" of each finding, then "0xLINE <tab>
+ *                         NAME <tab> SAMPLES" of the lines that threads share
  */
+#include <spex/findings.h>
 #include <spex/sinks.h>
 #include <spex/stacks.h>
 
@@ -191,6 +194,67 @@ static enum spex_status files(const char *path, const char *symfs)
     return status;
 }
 
+static enum spex_status print_lines(struct spex_analysis *analysis,
+                                    const struct spex_sharing *sharing)
+{
+    const struct spex_shared_line *line;
+    char text[200];
+    for (size_t i = 0; (line = spex_sharing_line(sharing, i)); i++) {
+        struct spex_finding *finding;
+        enum spex_status status = spex_finding_of_line(analysis, sharing, line, &finding);
+        if (status)
+            return status;
+        spex_finding_line_text(analysis, sharing, line, text, sizeof text);
+        printf("0x%" PRIx64 "\t%s\t%.0f\n", line->address, text,
+               spex_finding_number(finding, "samples"));
+        spex_finding_free(finding);
+    }
+    return SPEX_OK;
+}
+
+static enum spex_status find(struct spex_analysis *analysis, struct spex_findings *findings,
+                             struct spex_sharing *sharing)
+{
+    const struct spex_sink first[] = {spex_sink_findings(findings), spex_sink_find(sharing)};
+    const struct spex_sink second = spex_sink_look(sharing);
+    const struct spex_finding *finding;
+    enum spex_status status = spex_analysis_pass(analysis, first, 2, &error);
+    if (!status)
+        status = spex_findings_finish(findings, NULL);
+    for (size_t i = 0; !status && (finding = spex_findings_at(findings, i)); i++)
+        printf("%s\t%" PRIu64 "\t%.6f\n", finding->place ? finding->place : "", finding->samples,
+               finding->share);
+    if (!status && spex_sharing_choose(sharing))
+        status = spex_analysis_pass(analysis, &second, 1, &error);
+    if (!status)
+        status = spex_sharing_finish(sharing);
+    return status ? status : print_lines(analysis, sharing);
+}
+
+static enum spex_status find_all(const char *path)
+{
+    const struct spex_symbols_options symbols = {.size = sizeof symbols};
+    const struct spex_analysis_options options = {.size = sizeof options,
+                                                  .want = SPEX_WANT_SYMBOL | SPEX_WANT_DATA |
+                                                          SPEX_WANT_SPENT | SPEX_WANT_TIME,
+                                                  .symbols = &symbols};
+    struct spex_analysis *analysis;
+    struct spex_findings *findings = NULL;
+    struct spex_sharing *sharing = NULL;
+    enum spex_status status = spex_analysis_open(path, &options, &analysis, &error);
+    if (status != SPEX_OK)
+        return status;
+    status = spex_findings_new(analysis, &findings, &error);
+    if (!status)
+        status = spex_sharing_new(analysis, &sharing, &error);
+    if (!status)
+        status = find(analysis, findings, sharing);
+    spex_sharing_free(sharing);
+    spex_findings_free(findings);
+    spex_analysis_close(analysis);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     enum spex_status status = SPEX_INVALID;
@@ -198,6 +262,8 @@ int main(int argc, char **argv)
         status = stacks(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "threads"))
         status = threads(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "findings"))
+        status = find_all(argv[2]);
     if (argc >= 3 && !strcmp(argv[1], "files"))
         status = files(argv[2], argc > 3 ? argv[3] : NULL);
     if (status != SPEX_OK)
