@@ -57,6 +57,7 @@ struct flow {
     bool inside;               /* it looks whose turn it is */
     bool calls;                /* makes a system call */
     bool away;                 /* which may wait: others go on */
+    uint64_t runs;             /* 0, or how often the thread had run when it was last seen there */
     struct pause pause;        /* how long it says it waits */
     bool pausing;              /* so long, in modelled time */
     struct ready ready;        /* what it waits for */

@@ -20,6 +20,7 @@ enum {
     MANY = 4096,    /* words in a turn of threads that do not */
     WINDOW = 16384, /* cycles of a turn: others may see its writes early by that much */
     LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
+    NOT_SEEN = 1,   /* how often a thread in a call has run, before anybody looked */
     ODD = 20000,    /* looks at a thread that sleeps where nothing of the guest can wake it */
 };
 
@@ -171,6 +172,20 @@ static enum host_state host_state(const struct flow *f)
                                                                           : HOST_ELSEWHERE;
 }
 
+/* How often a thread has run so far. */
+static uint64_t times_run(int tid)
+{
+    static const char word[] = "voluntary_ctxt_switches:";
+    char text[4096];
+    uint64_t times = 0;
+    const char *at = read_of(tid, "status", text, sizeof text) ? text : "";
+    while ((at = strstr(at, word))) { /* and nonvoluntary */
+        at += sizeof word - 1;
+        times += strtoull(at, NULL, 10);
+    }
+    return times;
+}
+
 static void pause_a_little(unsigned times)
 {
     if (times < 10)
@@ -186,14 +201,14 @@ static bool inside(const struct flow *f)
 
 /*
  * Waits until a thread in a call is back or sleeps in it, however long the host takes for that.
- * True if that was so already.
+ * Returns whether it sleeps.
  */
 static bool await(const struct flow *f)
 {
     for (unsigned n = 0, odd = 0; odd < ODD; n++) {
         enum host_state state = away(f) && !inside(f) ? host_state(f) : HOST_RUNS;
         if (!away(f) || state == HOST_SLEEPS || state == HOST_GONE)
-            return !n;
+            return away(f) && state == HOST_SLEEPS;
         odd += state == HOST_ELSEWHERE;
         pause_a_little(n);
     }
@@ -218,10 +233,31 @@ static bool may_come(const struct flow *f)
 }
 
 /*
+ * All threads that may be coming are back or sleep. One that was still on its way when another was
+ * looked at may have let that one come: none has run between two looks at all of them.
+ */
+static void await_all(void)
+{
+    unsigned several = 2;
+    for (bool quiet = false; !quiet && several > 1;) {
+        quiet = true;
+        several = 0;
+        for (unsigned i = 0; i < plugin.order.count; i++) {
+            struct flow *f = plugin.order.flows[i];
+            if (f->held || !f->runs || !may_come(f))
+                continue;
+            uint64_t runs = await(f) ? NOT_SEEN + 1 + times_run(f->tid) : 0;
+            several++;
+            quiet &= runs == f->runs;
+            f->runs = runs;
+        }
+    }
+}
+
+/*
  * Waits until threads that may be coming back are back or sleep in the kernel, and those that
- * are ending have ended. One that comes may let another come: they are looked at until all are
- * found as they were left. The lock is released meanwhile: since it is nobody's turn, no flow
- * ends or begins.
+ * are ending have ended. The lock is released meanwhile: since it is nobody's turn, no flow ends
+ * or begins.
  */
 static void settle(void)
 {
@@ -230,14 +266,7 @@ static void settle(void)
     pthread_mutex_unlock(&plugin.order.lock);
     for (unsigned i = 0; i < plugin.order.gone_count; i++)
         await_end(plugin.order.gone[i]);
-    for (bool quiet = false; !quiet;) {
-        quiet = true;
-        for (unsigned i = 0; i < plugin.order.count; i++) {
-            const struct flow *f = plugin.order.flows[i];
-            if (!f->held && may_come(f) && !await(f))
-                quiet = false;
-        }
-    }
+    await_all();
     pthread_mutex_lock(&plugin.order.lock);
     plugin.order.gone_count = 0;
     plugin.order.left = NULL;
@@ -269,20 +298,6 @@ static bool looks_on(int tid)
         if (plugin.order.flows[i]->tid == tid)
             return inside(plugin.order.flows[i]);
     return false;
-}
-
-/* How often a thread has run so far. */
-static uint64_t times_run(int tid)
-{
-    static const char word[] = "voluntary_ctxt_switches:";
-    char text[4096];
-    uint64_t times = 0;
-    const char *at = read_of(tid, "status", text, sizeof text) ? text : "";
-    while ((at = strstr(at, word))) { /* and nonvoluntary */
-        at += sizeof word - 1;
-        times += strtoull(at, NULL, 10);
-    }
-    return times;
 }
 
 /* Threads that sleep; those that ask whose turn it is do not count. False if one runs. */
@@ -332,6 +347,7 @@ static bool look_at_holder(uint64_t moves, unsigned times)
         return all_quiet();
     if (state == HOST_SLEEPS) {
         __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
+        h->runs = NOT_SEEN;
         plugin.order.called = true; /* it may have done a part */
         give(NULL);
     }
@@ -568,6 +584,7 @@ void order_call(struct flow *f, enum flow_call call)
     if (!may_sleep(f, call))
         return;
     __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
+    f->runs = NOT_SEEN;
     f->held = to_be_held(f) ? ++plugin.order.holds : 0;
     f->pausing = f->pause.kind == PAUSE_SLEEP || (f->held && f->pause.kind != PAUSE_NONE);
     plugin.order.left = f;
@@ -602,6 +619,7 @@ void order_return(struct flow *f, enum flow_call call, bool over)
     if (plugin.order.holder != f)
         take_turn(f, false);
     f->pausing = false;
+    f->runs = 0;
 }
 
 void order_in_child(struct flow *f)
