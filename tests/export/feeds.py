@@ -72,11 +72,11 @@ def firefox(name, *command):
     home = {"HOME": DIR, "PROFILER_CLI_SESSION_DIR": DIR}
     try:
         for attempt in range(20):  # its daemon must be ready within half a second
-            code, out, err = run(NODE, cli, "load", name, env=home, cwd=DIR, timeout=120)
-            code, out, err = run(NODE, cli, *command, env=home, cwd=DIR, timeout=120)
+            code, out, err = run(NODE, cli, "load", name, env=home, cwd=DIR)
+            code, out, err = run(NODE, cli, *command, env=home, cwd=DIR)
             if not code:
                 return out.decode()
-            run(NODE, cli, "stop", "--all", env=home, cwd=DIR, timeout=120)
+            run(NODE, cli, "stop", "--all", env=home, cwd=DIR)
         return f"profiler-cli: {err}"
     finally:
-        run(NODE, cli, "stop", "--all", env=home, cwd=DIR, timeout=120)
+        run(NODE, cli, "stop", "--all", env=home, cwd=DIR)

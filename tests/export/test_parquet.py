@@ -211,8 +211,7 @@ else:
                    "file('many.parquet') p "
                    f"JOIN file('many.json', 'JSONEachRow', '{typed(part)}') j ON p.offset = "
                    "assumeNotNull(j.offset)" for part in parts]
-        code, out, err = run(sys.executable, f"{EXPORT}/chdb.py", CHDB, *queries, cwd=DIR,
-                             timeout=120)
+        code, out, err = run(sys.executable, f"{EXPORT}/chdb.py", CHDB, *queries, cwd=DIR)
         answers = [json.loads(l)[0] for l in out.decode().splitlines()]
         equal(f"ClickHouse: {count} {name} records, no value differs",
               (code, [[int(x) for x in a] for a in answers], err),
