@@ -150,6 +150,11 @@ def main():
         for row in ("report", "mem", "c2c", "branch"):
             seconds, _ = cost(spex(row, "f.data"), d, 5)
             print(f"{row}, wide keys\t{RECORDS / seconds / 1e6:.1f}\tM records/s", flush=True)
+        make("mixed-n1-near", f"{d}/f.data", LARGE)
+        seconds, _ = cost(spex("report", "f.data"), d, 5)
+        without, _ = cost(spex("report --no-replay", "f.data"), d, 5)
+        print(f"report, 16 million records\t{LARGE / seconds / 1e6:.1f}\tM records/s"
+              f"\t{seconds / without:.2f}\tspex report --no-replay", flush=True)
         make("mixed-n1", f"{d}/f.data", LARGE)
         query(d)
         for row in MEMORY:
