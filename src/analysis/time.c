@@ -93,7 +93,7 @@ static void weigh_replayed(const struct replay *replay, const struct spex_record
     static const float cycle = REPLAY_WEIGHT;
     for (size_t i = 0; i < count; i++) {
         const uint32_t weight = replay_weight(replay, &records[i], who_of(&records[i]));
-        weights[i] = weight ? (float)weight / cycle : weights[i] * replay->others;
+        weights[i] = weight ? (float)weight / cycle : clock_weight(&records[i]) * replay->others;
     }
 }
 
@@ -434,9 +434,10 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
     assert(count <= CLOCK_RECORDS);
     if (!count)
         return;
-    weigh_all(records, count, b.weights);
     if (rules->replay)
         weigh_replayed(rules->replay, records, count, b.weights);
+    else
+        weigh_all(records, count, b.weights);
     if (__builtin_expect(is_steady(clock, rules, records, count), 1))
         share_steady(clock, &b, count);
     else
