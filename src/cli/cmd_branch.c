@@ -94,6 +94,21 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
+enum { LEAST = 3 }; /* mispredicted samples of a branch that are more than chance */
+
+/* Whether lines are known of none of the first rows: then their text is that of the address. */
+static bool no_lines(const struct spex_group *group, size_t rows)
+{
+    char line[256], branch[256];
+    for (size_t i = 0; i < rows && i < spex_group_count(group); i++) {
+        spex_row_text(group, spex_group_row(group, i), 2, line, sizeof line);
+        spex_row_text(group, spex_group_row(group, i), 0, branch, sizeof branch);
+        if (strcmp(line, branch))
+            return false;
+    }
+    return true;
+}
+
 static struct table *section_table(struct profile *p, const struct spex_group *group,
                                    enum section s, uint64_t mispredicts, size_t most)
 {
@@ -108,11 +123,13 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
         if (!ours)
             table_hide(table, columns[k].name);
     }
+    if (text && s == BRANCHES && !p->options->fields && no_lines(group, most))
+        table_hide(table, "pc");
     for (size_t i = 0; i < rows && (!text || i < most); i++) {
         const struct spex_row *row = spex_group_row(group, i);
         const struct stats *t = &row->stats;
-        if (text && s == BRANCHES && i &&
-            (!t->mispredicted || (uint64_t)t->mispredicted * 200 < mispredicts))
+        if (text && s == BRANCHES &&
+            (t->mispredicted < LEAST || (uint64_t)t->mispredicted * 200 < mispredicts))
             break; /* below 0.5% of all mispredicts */
         struct spex_interval interval = spex_share_interval(t->mispredicted, t->samples);
         double ratio = ratio_of(t->mispredicted, t->samples);
@@ -175,6 +192,11 @@ static int run_branch(void *options, int argc, char **argv)
         for (unsigned s = 0; s < SECTIONS; s++) {
             if (!spex_group_count(b.groups[s]) && text)
                 continue;
+            if (text && s == BRANCHES &&
+                spex_group_row(b.groups[s], 0)->stats.mispredicted < LEAST) {
+                out_printf(&p.out, "\nNo branch has %d mispredicted samples\n", LEAST);
+                continue;
+            }
             struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
             const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
             if (wrong) {

@@ -163,19 +163,25 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     cli_wrap(&p->out, text, 2);
 }
 
+enum { LEAST = 5 }; /* samples of a page or line that are more than chance */
+
 /* Thousands of rows that wait equally long are not worth listing. */
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
-    const struct spex_row *all = spex_group_total(group);
+    const struct spex_row *all = spex_group_total(group), *first = NULL;
     bool timed = all->stats.time;
-    double top = cost_of(spex_group_row(group, 0), timed) / cost_of(all, timed);
-    char count[32];
-    if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
+    if ((s != PAGES && s != LINES) || p->options->fields)
         return false;
+    for (size_t i = 0; i < spex_group_count(group) && !first; i++)
+        if (spex_group_row(group, i)->stats.samples >= LEAST)
+            first = spex_group_row(group, i);
+    if (first && cost_of(first, timed) >= 0.01 * cost_of(all, timed))
+        return false;
+    char count[32];
     bool merged = spex_group_rest(group);
     out_printf(&p->out, "\n%s: none of %s%s stands out, the largest has %.1f%%\n",
                sections[s].title, merged ? "about " : "", text_count(count, spex_group_keys(group)),
-               100 * top);
+               100 * cost_of(spex_group_row(group, 0), timed) / cost_of(all, timed));
     return true;
 }
 
@@ -189,9 +195,12 @@ static int print_section(struct profile *p, struct json *json, struct spex_group
         return CLI_OK;
     if (s != SOURCES && s != DATA && !p->options->percent_limit)
         p->limit = 0; /* the number of rows is limited */
+    if ((s == PAGES || s == LINES) && !p->options->fields)
+        p->least = LEAST;
     struct table *table =
         columns_table(p, group, &sections[s].key, 1, text ? most : 0, sections[s].fields, &columns);
     p->limit = limit;
+    p->least = 0;
     if (!table)
         return CLI_USAGE;
     struct table_options how = profile_table(p);

@@ -382,12 +382,15 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     /* always the first rows: many small ones are an answer, too */
     double limit = profile->limit;
     size_t rows = spex_group_count(group), shown = 0;
+    uint64_t least = profile->options->format == TABLE_AS_TEXT ? profile->least : 0;
     size_t first = profile->options->percent_limit || profile->options->format != TABLE_AS_TEXT
                        ? 0
                        : FIRST_ROWS;
     struct part left = {total->samples, total->time};
-    for (; shown < rows && (!most || shown < most); shown++) {
-        const struct spex_row *row = spex_group_row(group, shown);
+    for (size_t i = 0; i < rows && (!most || shown < most); i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        if (row->stats.samples < least)
+            continue;
         bool below = total->time ? (double)row->stats.time < limit * (double)total->time
                                  : (double)row->stats.samples < limit * (double)total->samples;
         if (below && shown >= first)
@@ -397,6 +400,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         table_row(table);
         columns_fill(profile, table, group, row);
         columns_fill_keys(table, group, row, keys, count);
+        shown++;
     }
     const struct spex_row *rest = spex_group_rest(group);
     struct part dropped = {0};

@@ -88,8 +88,9 @@ struct profile {
     bool colour;
     /* A line of a fetch stands on the terminal; no more lines: the answer is being shown. */
     _Atomic bool progress, quiet;
-    bool told;    /* what the file lacks stands in the output */
-    double limit; /* share below which rows are left out */
+    bool told;      /* what the file lacks stands in the output */
+    double limit;   /* share below which rows are left out */
+    uint64_t least; /* samples below which rows of text are left out */
     int status;
 };
 

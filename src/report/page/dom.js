@@ -43,7 +43,7 @@ export function bar(share, text) {
  * A table that sorts. Columns: {name, title, help, value(row) for the order, show(row), text: not a number}.
  * Options: sort (name of a column), filter(row) -> text to search in, open(row) -> element below a row, most rows,
  * quiet: no filter where there is little to filter, worth(row): shown without being asked for, none: what to say
- * where no row is (without it, all of them are shown then).
+ * where no row is (without it, all of them are shown then). A column marked bare has no room where it says nothing.
  */
 export function table(label, columns, options = {}) {
     let rows = [], sort = options.sort || columns[0].name, down = true, words = "", all = false;
@@ -101,6 +101,11 @@ export function table(label, columns, options = {}) {
         if (input)
             input.hidden = options.quiet && rows.length <= 8 && !words;
         body.replaceChildren(...visible.flatMap(rowElements));
+        columns.forEach((c, i) => {
+            const nth = i + (options.open ? 1 : 0), cells = [...body.children].filter(line => !line.classList.contains("detail")).map(line => line.children[nth]);
+            const hidden = !!c.bare && cells.every(cell => !cell.textContent);
+            [heads[i], ...cells].forEach(cell => { cell.hidden = hidden; });
+        });
         box.hidden = !visible.length;
         foot.replaceChildren();
         if (!shown.length)

@@ -24,7 +24,7 @@ function growFiles(app) {
             if (v)
                 lines.set(line, (lines.get(line) || 0) + v);
         }
-        node.children = [...lines].map(([name, v]) => ({key: name, name, value: v, children: []})).sort((a, b) => b.value - a.value);
+        node.children = lines.size === 1 && lines.has("no line") ? [] : [...lines].map(([name, v]) => ({key: name, name, value: v, children: []})).sort((a, b) => b.value - a.value);
         files.get(file).value += value;
         files.get(file).children.push(node);
     });
@@ -69,7 +69,7 @@ export function iciclePanel(app, openFunction) {
     const about = () => calls ? [
         stacks.exact ? "" : `The call stacks are those of ${stacks.event}, a sample of its own: a function's samples are shared among its callers as that event saw them. `,
         stacks.nodes.some(n => n.folded) ? "Small functions are folded into one below their caller. " : "",
-        app.range && stacks.coarse ? `A range is counted here in steps of ${2 ** stacks.coarse} intervals; of a step that is only partly chosen, a part.` : ""].join("") : "Only the functions with most samples have lines.";
+        app.range && stacks.coarse ? `A range is counted here in steps of ${2 ** stacks.coarse} intervals; of a step that is only partly chosen, a part.` : ""].join("") : app.profile.code.some(c => c.instructions.some(i => i.line)) ? "Only the functions with most samples have lines." : "";
 
     function update() {
         note.textContent = about();

@@ -40,13 +40,14 @@ function head() {
     const command = (p.command || []).map(a => /^[\w./:=,@%+-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`).join(" ");
     document.getElementById("head").replaceChildren(
         h("div", {class: "row"}, h("h1", {}, document.title), h("button", {class: "theme", onclick: theme, "aria-label": "Light or dark"}, "◐")),
-        answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
+        answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input !== document.title && p.input),
             fact("model", s.model && `${s.model}; intervals cover sampling, not the model's error`),
-            fact("machine", [s.cpu, p.machine, p.host, p.kernel].filter(Boolean).join(", ")),
+            fact("machine", (s.model ? [s.cpu] : [s.cpu, p.machine, p.host, p.kernel]).filter(Boolean).join(", ")),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
             fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
-            fact("only operations with", s.filters), fact("source in this page", p.source_files.length ? h("details", {}, h("summary", {}, `of ${count(p.source_files.length)} file${p.source_files.length === 1 ? "" : "s"}`), h("ul", {}, p.source_files.map(f => h("li", {}, h("code", {}, f))))) : "none")));
+            fact("only operations with", s.filters), fact("source in this page", p.source_files.length ? h("details", {}, h("summary", {}, `of ${count(p.source_files.length)} file${p.source_files.length === 1 ? "" : "s"}`), h("ul", {}, p.source_files.map(f => h("li", {}, h("code", {}, f))))) : "none")),
+        h("dl", {class: "about one"}, fact("command", command && h("code", {}, command))));
 }
 
 /** The answer in one line: which function has most, how much of it, and where its data comes from. */
@@ -57,8 +58,10 @@ function answer() {
         return "";
     const share = ratio(first.v[measure.metric], first.all[measure.metric]), half = halfInterval({...app, measure}, first), from = p.from(first.v);
     const misses = ratio(first.v[m.l1_miss], first.v[m.l1_access]);
-    return h("p", {class: "answer"}, h("b", {}, first.label), " takes ", h("b", {}, percent(share)), half > 0 ? ` ± ${percent(half)}` : "",
-        measure.id === "time" ? ` of ${seconds(first.all[m.time] / 1e12)} of CPU time` : " of the operations",
+    const part = [h("b", {}, percent(share)), half > 0 ? ` ± ${percent(half)}` : "", measure.id === "time" ? ` of ${seconds(first.all[m.time] / 1e12)} of CPU time` : " of the operations"];
+    if (share < 0.05)
+        return h("p", {class: "answer"}, "No function takes much: the first, ", h("b", {}, first.label), ", has ", part, ".");
+    return h("p", {class: "answer"}, h("b", {}, first.label), " takes ", part,
         misses >= 0.1 && from ? `; ${Math.round(100 * misses)}% of its accesses miss the L1 cache, and ${Math.round(100 * from[1])}% of its data comes from ${from[0]}` : "", ".");
 }
 

@@ -28,8 +28,13 @@ export function nodesOf(place) {
     return list.join(", ");
 }
 
-function mapPicture(app) {
-    const map = app.profile.map;
+/** Stretches with five samples, and 0.2% of those of all. */
+function stretches(app) {
+    const samples = s => s.cells.reduce((sum, n, i) => sum + (i % 4 === 2 ? n : 0), 0), all = app.profile.map.reduce((sum, s) => sum + samples(s), 0);
+    return app.profile.map.filter(s => samples(s) >= Math.max(5, 0.002 * all));
+}
+
+function mapPicture(app, map) {
     let top = 0;
     const places = map.map(s => { const at = top + GAP; top = at + s.rows * HIGH; return at; });
     const most = map.reduce((m, s) => { for (let i = 2; i < s.cells.length; i += 4) m = Math.max(m, s.cells[i]); return m; }, 1);
@@ -76,19 +81,22 @@ export function memoryPanel(app) {
         show: r => bar(ratio(r.v[m.cycles], r.all[m.cycles]), percent(ratio(r.v[m.cycles], r.all[m.cycles])))};
     const name = (title, code) => ({name: "name", title, text: true, value: r => r.label, show: r => h("span", {class: code ? "code" : "name", title: r.label}, r.label)});
     const make = (label, columns, most, few = {}) => table(label, columns, {sort: "waited", most, quiet: true, filter: most > 8 ? r => r.label : undefined, ...few});
-    /* a page or line with one sample says nothing */
-    const hot = {worth: r => r.v[m.samples] >= 5 && r.v[m.cycles] >= 0.01 * r.all[m.cycles], none: "None stands out: none has five samples and 1% of the waiting."};
+    /* a page or line with one sample says nothing, nor does one whose data always is in the first cache */
+    const far = r => !r.v[m.l1_access] || r.v[m.l1_miss] >= 0.01 * r.v[m.l1_access] || r.v[m.tlb_walk] >= 0.01 * r.v[m.tlb_access];
+    const hot = {worth: r => r.v[m.samples] >= 5 && r.v[m.cycles] >= 0.01 * r.all[m.cycles] && far(r),
+        none: "None stands out: none with misses has five samples and 1% of the waiting."};
     const tables = {
         sources: make("data sources", [waited, name("data came from"), u.samples, u.mean, u.p50, u.p95, u.tlb], 16),
         data: make("variables", [waited, name("variable or mapping"), u.samples, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.from], 12, {worth: r => r.v[m.cycles] >= 0.005 * r.all[m.cycles]}),
         pages: make("pages", [waited, name("page", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
         lines: make("cache lines", [waited, name("cache line", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
     };
-    const picture = app.profile.map.length && app.profile.bins.count ? mapPicture(app) : null;
+    const map = stretches(app), left_out = app.profile.map.length - map.length + (app.profile.map_left_out || 0);
+    const picture = map.length && app.profile.bins.count ? mapPicture(app, map) : null;
     const any = app.profile.sources.length > 0;
     const content = any ? [facts, h("h3", {}, "Where data came from"), tables.sources.element,
         picture && [h("h3", {}, "Addresses over time"), h("div", {class: "picture"}, picture.element)],
-        app.profile.map_left_out ? h("p", {class: "note"}, `${app.profile.map_left_out} more stretches of addresses, with fewer samples, are left out`) : null,
+        left_out ? h("p", {class: "note"}, `${count(left_out)} more stretch${left_out > 1 ? "es" : ""} of addresses, with few samples, ${left_out > 1 ? "are" : "is"} left out`) : null,
         h("h3", {}, "Which data"), tables.data.element,
         h("div", {class: "pair"}, h("div", {}, h("h3", {}, "Hot pages"), tables.pages.element), h("div", {}, h("h3", {}, "Hot cache lines"), tables.lines.element))]
         : h("p", {}, "No sample has a data address: sample loads and stores (load_filter=1,store_filter=1, or no filter).");

@@ -145,7 +145,7 @@ export function branchesPanel(app) {
     const taken = {name: "taken", title: "taken", help: "share that was taken", value: r => ratio(r.v[m.branches] - r.v[m.not_taken], r.v[m.branches]),
         show: r => percent(ratio(r.v[m.branches] - r.v[m.not_taken], r.v[m.branches]))};
     const text = (name, title, show) => ({name, title, text: true, value: show, show: r => h("span", {class: "name", title: show(r)}, show(r))});
-    const where = text("where", "line", r => r.row.file ? `${r.row.file.split("/").pop()}:${r.row.line}` : "");
+    const where = {...text("where", "line", r => r.row.file ? `${r.row.file.split("/").pop()}:${r.row.line}` : ""), bare: true};
     const branches = table("branches", [missed, text("pc", "branch", r => r.row.pc), text("in", "in", r => r.row.symbol), where, number, u.mispredict, error, u.samples, taken, u.p50, u.p95],
         {sort: "missed", most: 15, quiet: true, filter: r => `${r.row.pc} ${r.row.symbol}`, worth: r => r.v[m.mispredicted] >= 3,
             none: "No branch has three mispredicted samples."});
