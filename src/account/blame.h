@@ -25,25 +25,25 @@ enum {
 struct blame {
     struct {
         uint64_t retire;
-        uint64_t *sum;          /* of its instruction, in parts of a cycle */
-        uint64_t parts, before; /* its own; of all before, once settled */
+        uint64_t *sum;          /* sum of its instruction, in parts of a cycle */
+        uint64_t parts, before; /* cycles of this operation; sum of all before it, once settled */
     } operation[BLAME_OPERATIONS];
     uint64_t number;  /* of the next */
-    uint64_t oldest;  /* that may not have retired */
-    uint64_t settled; /* those before have all that they get */
-    uint64_t slots;   /* since cycle 0, that are somebody's or were not counted */
-    uint64_t retire;  /* of the last operation */
+    uint64_t oldest;  /* oldest operation that may not have retired */
+    uint64_t settled; /* operations before this one have got all their slots */
+    uint64_t slots;   /* slots since cycle 0 that were given away or skipped */
+    uint64_t retire;  /* when the last operation retired */
     /* of the last block */
-    uint64_t first, ports; /* operation; slot from which its ports let others go */
-    bool wrong;            /* its branch was mispredicted */
-    uint64_t again;        /* slot from which dispatch could go on after that */
+    uint64_t first, ports; /* its first operation; slot at which its ports are free again */
+    bool wrong;            /* the branch of the last block was mispredicted */
+    uint64_t again;        /* slot at which dispatch went on after that */
 };
 
 /* A block that has run, as in struct timing_run. */
 struct blame_block {
     const struct account_insn *insns;
     uint32_t executed;
-    bool wrong, cut;       /* its branch was mispredicted; it was left before its end */
+    bool wrong, cut;       /* its branch was mispredicted; it ended early */
     uint64_t ready, ports; /* slots */
     uint64_t clock;        /* before it */
 };
@@ -66,7 +66,7 @@ static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uin
     }
 }
 
-/* Slots up to `to` are of the oldest operations there are; if all have retired, the rest stays. */
+/* Gives the slots up to `to` to the oldest operations; if all have retired, keeps the rest. */
 static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width, uint64_t slot)
 {
     for (; b->slots < to && b->oldest != b->number; b->oldest++) {
@@ -77,7 +77,7 @@ static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width, ui
     }
 }
 
-/* Slots up to `to` are of all operations of the last block. */
+/* Shares the slots up to `to` among all operations of the last block. */
 static inline void blame_last(struct blame *b, uint64_t to, uint64_t slot)
 {
     if (to <= b->slots)
@@ -96,7 +96,7 @@ static inline void blame_settle(struct blame *b)
     b->oldest = b->oldest > b->settled ? b->oldest : b->settled;
 }
 
-/* In the child of a fork: what ran before is its parent's. */
+/* For the child of a fork: forgets what ran before, which belongs to the parent. */
 static inline void blame_forget(struct blame *b)
 {
     while (b->settled != b->number)
@@ -106,7 +106,7 @@ static inline void blame_forget(struct blame *b)
     b->wrong = false;
 }
 
-/* Nothing follows for a while: the rest is of what has not retired. */
+/* Call when nothing follows for a while: gives the rest to what has not retired. */
 static inline void blame_drain(struct blame *b, const struct uarch_config *c)
 {
     blame_oldest(b, b->retire * c->width, c->width, BLAME_CYCLE / c->width);
@@ -122,7 +122,7 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
     const uint64_t ready = block->ready, first = b->number;
     const struct account_insn *last = &block->insns[block->executed - 1];
     assert(c->rob + 2ull * block->executed < BLAME_OPERATIONS);
-    if (block->clock != b->retire) { /* time has passed otherwise: in a system call, or waiting */
+    if (block->clock != b->retire) { /* time has passed in a system call or in waiting */
         blame_drain(b, c);
         b->slots = block->clock * width;
     }
@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
         BLAME_AT(b, number)->sum = sum(context, i);
         BLAME_AT(b, number)->parts = 0;
         if (!i)
-            blame_give(b, number, ready, slot); /* the front end had it no earlier */
+            blame_give(b, number, ready, slot); /* until the front end delivered it */
         blame_oldest(b, at, width, slot);
         blame_give(b, number, b->slots + 1, slot);
     }
@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
     b->again = ((block->cut ? last->retire : last->done) + c->mispredict) * width;
 }
 
-/* Parts of a cycle of all operations before this one, which is settled and was not long ago. */
+/* Parts of a cycle of all operations before this one, which must be settled and recent. */
 static inline uint64_t blame_before(const struct blame *b, uint64_t number)
 {
     assert(number <= b->settled && b->number - number < BLAME_OPERATIONS);

@@ -39,7 +39,7 @@ uint32_t account_parts(const struct uarch_config *c)
         while (parts % by[i])
             parts += step;
     }
-    return parts <= 5040 ? parts : 5040; /* then they are rounded up */
+    return parts <= 5040 ? parts : 5040; /* capped: shares of a cycle are then rounded up */
 }
 
 bool account_writes_base(const struct spex_op *op, unsigned d)

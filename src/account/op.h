@@ -8,7 +8,7 @@
 
 #include "account/config.h"
 
-enum {                                       /* beside enum spex_reg */
+enum {                                       /* numbers after those of enum spex_reg */
        ACCOUNT_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
        ACCOUNT_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
        ACCOUNT_DIVIDER = SPEX_REG_COUNT + 2, /* two: ready when they are free */
@@ -20,12 +20,12 @@ enum account_kind {
     ACCOUNT_LOAD,
     ACCOUNT_STORE,
     ACCOUNT_ATOMIC,
-    ACCOUNT_HINT,   /* asks for lines, and waits for none */
+    ACCOUNT_HINT,   /* asks for lines but does not wait for them */
     ACCOUNT_DIVIDE, /* not pipelined */
     ACCOUNT_BARRIER,
     ACCOUNT_LARGE, /* more than two sources or destinations */
     ACCOUNT_MADE,  /* uarch alone: a load, store or atomic that was made already */
-    ACCOUNT_GONE,  /* uarch alone: it takes no time */
+    ACCOUNT_GONE,  /* uarch alone: takes no time */
 };
 
 enum account_port {
@@ -47,7 +47,7 @@ struct account_op {
     uint8_t divider; /* ACCOUNT_DIVIDER: integer; + 1: FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
-    uint8_t hint;   /* HINT: of enum spex_prefetch */
+    uint8_t hint;   /* for ACCOUNT_HINT: enum spex_prefetch */
     uint16_t align; /* an access that crosses such a boundary takes longer */
     bool hits;      /* uarch alone: its loads hit level 1 */
     bool writes;    /* uarch alone, of ACCOUNT_GONE */

@@ -28,7 +28,7 @@ void plain_restart(struct plain *p, uint64_t cycle)
     p->dispatch = cycle << 16 | p->begin;
 }
 
-/* Stores leave the buffer in order, so many in a cycle. */
+/* Stores leave the buffer in order, a fixed number each cycle. */
 static void leave_buffer(struct plain *p, uint64_t when)
 {
     if (when > p->drain) {
@@ -57,7 +57,7 @@ static uint64_t forwarded(const struct plain *p, uint64_t place, uint64_t issue,
     return later(issue, p->stored[i].data) + p->c->forward;
 }
 
-/* The cycle from which on window and queues have room. */
+/* The first cycle in which window and queues have room. */
 static uint64_t room(const struct plain *p, unsigned kind)
 {
     const struct uarch_config *c = p->c;

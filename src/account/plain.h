@@ -25,10 +25,10 @@ struct plain {
     uint64_t ready[ACCOUNT_REGS];
     uint64_t dispatch, share, begin; /* as in uarch/account.h */
     uint32_t parts;
-    uint64_t retire;                /* of the last operation */
+    uint64_t retire;                /* when the last operation retired */
     uint64_t number, loads, stores; /* so far */
     uint64_t drain;                 /* cycle in which the last store was written */
-    uint32_t drained;               /* how many were in that cycle */
+    uint32_t drained;               /* stores written in that cycle */
     uint64_t retired[PLAIN_WINDOW], load_retired[PLAIN_LOADS], store_drained[PLAIN_STORES];
     struct {
         uint64_t place, data, number;

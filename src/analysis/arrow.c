@@ -97,7 +97,7 @@ struct column {
 struct rows {
     const struct kind *kinds;
     struct column *columns[COLUMNS_MOST];
-    size_t count, column; /* column: of the next value */
+    size_t count, column; /* column: where the next value goes */
     bool failed;
 };
 
@@ -194,9 +194,9 @@ static void put_sample(struct rows *r, const struct spex_sample *s)
 struct stream {
     struct spex_analysis *analysis;
     enum spex_table table;
-    const struct spex_sample *samples; /* that are left of a batch */
+    const struct spex_sample *samples; /* rest of the current batch */
     size_t count;
-    size_t next; /* of a side table: file or thread */
+    size_t next; /* next row of a side table: file or thread */
     bool ended;
     struct spex_error error;
 };

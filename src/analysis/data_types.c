@@ -29,7 +29,7 @@ struct answer {
     const struct data_member *member;
 };
 
-struct named_part { /* of a type and an offset in it */
+struct named_part { /* the part of a type at an offset */
     const struct spex_module *module;
     const char *variable;
     uint64_t offset;
@@ -42,7 +42,7 @@ struct type_names {
     struct data_member *members[BUCKETS];
     struct answer answers[ANSWERS];
     struct named_part parts[KNOWN];
-    bool failed; /* memory ran out: it can only be freed */
+    bool failed; /* memory ran out: only free it */
 };
 
 static const struct data_member no_memory = {.type = "[no memory]", .member = ""};

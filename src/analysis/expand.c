@@ -12,7 +12,7 @@
 
 enum {
     CAP = 1 << 24, /* lengths stop growing here */
-    PARTS = 512,   /* that can be referred to */
+    PARTS = 512,   /* parts that can be referred to */
     DEPTH = 200,
     STEPS = 100000, /* some parts are looked at twice, and parts of these */
     WORD = 24,      /* a keyword, an operator or a builtin type, with blanks */
@@ -23,7 +23,7 @@ struct name {
     uint32_t parts[PARTS];
     size_t part_count;
     uint32_t args, arg, pack; /* longest list of template arguments, one of it, most in a pack */
-    unsigned lists;           /* of template arguments, around the current place */
+    unsigned lists;           /* template argument lists around the current place */
     unsigned packs;           /* expansions around it */
     unsigned depth, steps;
     uint32_t last; /* the last plain name, which constructors repeat */
@@ -233,7 +233,7 @@ static uint32_t local(struct name *n)
         size = add(size, WORD);
     else
         size = add(size, *n->at == 'N' ? nested(n) : unqualified(n));
-    if (*n->at == '_') { /* which of several: _3 or __12_ */
+    if (*n->at == '_') { /* a number, _3 or __12_ */
         bool two = n->at[1] == '_';
         n->at += two ? 2 : 1;
         number(n);

@@ -140,7 +140,7 @@ Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header)
 
 /* ---- the file that ran ---- */
 
-struct search { /* what stood in the way of opening it */
+struct search { /* why the file could not be opened */
     enum open_result why;
     int reason;
     char seen[PATH_MAX];

@@ -1,4 +1,4 @@
-/* What the code says of an instruction that takes time: in which case it is (findings.h). */
+/* Tells from the code which case (findings.h) an instruction that takes time belongs to. */
 #include "findings.h"
 
 #include "internal.h"
@@ -231,7 +231,7 @@ enum spex_finding_kind code_circle(struct spex_analysis *analysis, struct spex_m
     struct {
         struct spex_module *module;
         uint64_t address;
-        bool stores; /* it loads what the next one stored */
+        bool stores; /* loads what the next one stored */
     } way[DEEP];
     unsigned count = 0, begin = DEEP;
     while (count < DEEP && begin == DEEP) {

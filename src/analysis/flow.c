@@ -26,7 +26,7 @@ enum reg_kind {
     REG_ADDRESS, /* offset in the module */
     REG_THREAD,  /* the thread pointer plus offset */
     REG_POINTER, /* to offset bytes into an object of a type */
-    REG_NUMBER,  /* not a pointer; something unknown plus offset, which is that of an array */
+    REG_NUMBER,  /* not a pointer but an unknown number plus offset, for array indexes */
 };
 
 struct reg {
@@ -52,7 +52,7 @@ struct flow {
     uint32_t count, block_count;
     struct reg regs[STEP_REGS];
     struct reg frame; /* FP as it was last set from SP */
-    size_t next;      /* how many of the locations have begun */
+    size_t next;      /* number of locations that have begun */
     const struct type_location *active[STEP_REGS];
     bool changed, record;
 };
@@ -101,7 +101,7 @@ static struct reg meet(struct spex_module *module, struct reg a, struct reg b)
     if (same || (size && (a.offset - b.offset) % (int64_t)size == 0)) {
         a.loose |= b.loose || !same;
         a.offset = a.offset < b.offset ? a.offset : b.offset;
-        if (a.loose && size) /* one form, so that loops end */
+        if (a.loose && size) /* normalized, so that loops end */
             a.offset = (a.offset % (int64_t)size + (int64_t)size) % (int64_t)size;
         return a;
     }
@@ -244,7 +244,7 @@ static struct access access_at(struct flow *f, uint64_t pc, struct reg at)
         a.type = at.type;
         a.offset = at.offset;
         if (at.offset < 0 && !at.loose)
-            a.kind = ACCESS_NO_MEMBER; /* of what the type is a part of */
+            a.kind = ACCESS_NO_MEMBER; /* a negative offset: part of what encloses the type */
         else if (size > 0 && (at.offset < size || !type_is_open(f->module, at.type)))
             a.offset = (at.offset % size + size) % size;
         break;
@@ -557,7 +557,7 @@ static void run(struct flow *f, uint8_t *bytes)
     while (f->changed && ++passes < PASSES);
     for (uint32_t i = 0; f->changed && i < f->block_count; i++)
         for (unsigned r = 0; r < STEP_REGS;
-             r++) /* it does not settle: keep only what each block knows by itself */
+             r++) /* no fixed point: keep only what each block knows by itself */
             f->blocks[i].in[r] = unknown;
     f->record = true;
     one_pass(f);

@@ -31,11 +31,11 @@ struct go_table {
     size_t word;             /* bytes of its numbers */
     size_t names, units, files, values;
     bool by_unit;       /* from 1.16 on a file's number is of its compilation unit */
-    struct ids offsets; /* of the lists that were read */
+    struct ids offsets; /* offsets of the lists that were read */
     struct go_list *lists;
     size_t list_count, list_capacity;
     size_t left; /* steps that may still be read */
-    bool told;   /* that there are more */
+    bool told;   /* the user was told that there are more */
 };
 
 static uint64_t number(const struct go_table *t, size_t at, size_t size)

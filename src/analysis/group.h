@@ -78,27 +78,28 @@ struct group_order {
 };
 
 struct spex_group {
-    struct memory *account; /* that of its analysis */
+    struct memory *account; /* account of its analysis */
     struct spex_analysis *analysis;
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;
-    struct group_line *lines; /* that came lately; NULL: none yet */
+    struct group_line *lines; /* recently used lines; NULL: none yet */
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
     bool by_data;  /* the key follows from the data address */
     bool by_who;   /* all keys follow from the thread and CPU, or are the interval of time */
-    struct group_who who; /* of the last sample */
+    struct group_who who; /* thread and interval of the last sample */
     struct group_recent *recent;
-    struct group_data *data; /* that came lately */
+    struct group_data *data; /* recently used data */
     struct spex_row **few;   /* by source and magnitude of latency, if there is no other key */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
-    const struct spex_symbol *only; /* of the finer group's rows those of this; NULL: all */
+    const struct spex_symbol
+        *only; /* takes only the finer group's rows of this symbol; NULL: all */
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
-    size_t repeats_at;    /* in a key, its function: repeats are of that; 0: of the row */
+    size_t repeats_at;    /* index of the function in a key whose repeats count; 0: the row's own */
     size_t histograms_at; /* in a row, if there are flags: handles by latency */
-    uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
+    uint64_t seed;        /* start value of the hash over the words of a key */
     unsigned flags;
     unsigned time_shift;
     char **chunks;
@@ -117,10 +118,10 @@ struct spex_group {
         int32_t tid;
     } last;           /* sample */
     uint32_t counted; /* samples: what statistics can hold */
-    bool failed;      /* memory ran out: it can only be freed */
+    bool failed;      /* memory ran out: only free it */
     /* Threads count in shards of a group (group_shards.c). */
     struct spex_group *shard_of;
-    unsigned threads;            /* of a shard: that share the limits with it; else 0 */
+    unsigned threads;            /* of a shard: threads that share its limits; else 0 */
     _Atomic size_t shard_chunks; /* of the group: of rows in its shards */
 };
 

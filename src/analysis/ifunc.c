@@ -18,7 +18,7 @@ static void name_at(struct spex_module *module, struct module_table *table, uint
                     const char *name)
 {
     char text[256];
-    if (table_name(table, address)) /* which sorts them, too */
+    if (table_name(table, address)) /* also sorts them */
         return;
     size_t at = SEARCH(i, 0, table->count, table->items[i].symbol.start < address);
     if (at == table->count || table->items[at].symbol.start != address)

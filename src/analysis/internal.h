@@ -46,7 +46,7 @@ struct clock_intervals {
 /* What the times of a queue's records mean. */
 struct clock_rules {
     const struct spex_perf_time *counter; /* NULL: a tick is a nanosecond */
-    const struct changes *switches;       /* of threads; NULL: the file has none */
+    const struct changes *switches;       /* switches of threads; NULL: the file has none */
     uint64_t most;                     /* ticks between two records that can be work; 0 unknown */
     struct clock_intervals *intervals; /* to add to; NULL: nobody asks */
     bool user_only;                    /* no record shows what the kernel does */
@@ -123,7 +123,7 @@ static inline bool line_set_has(const struct line_set *lines, uint64_t address)
 const struct line_set *sharing_lines(const struct spex_sharing *sharing);
 /* Before that: the lines that took the most cycles, for the caller to free. */
 struct sharing_hot {
-    uint64_t address, cycles; /* as its first user has it mapped */
+    uint64_t address, cycles; /* virtual address in the first process that used it */
     uint64_t physical;        /* address, or 0 */
     uint32_t samples;
     int32_t pid; /* -1: of the kernel */
@@ -188,7 +188,7 @@ void analysis_inexact(struct spex_analysis *analysis);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
-/* After the samples: is each row whole, with all its latencies? */
+/* After the samples: whether every row has all its samples and latencies. */
 bool group_exact(const struct spex_group *group);
 /* As spex_group_derive, of one function: once finer, which has a key for it, has all samples. */
 void group_derive_of(struct spex_group *group, struct spex_group *finer,

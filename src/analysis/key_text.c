@@ -57,7 +57,7 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     return n;
 }
 
-/* As far as there is room. */
+/* Cut at the end of the room. */
 static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text, size_t capacity)
 {
     size_t n = 0;

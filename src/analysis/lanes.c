@@ -64,7 +64,7 @@ void lane_count_modules(struct lane *lane)
 enum { APART = 128 }; /* bytes: no two threads write to the same line of a cache */
 
 struct lanes_thread {
-    _Alignas(APART) struct lane *lane; /* of the first thread that of the file */
+    _Alignas(APART) struct lane *lane; /* the first thread uses the file's own lane */
     struct lane own;
     struct piece piece;
     struct clock_intervals intervals;

@@ -37,7 +37,7 @@ static void need_pieces(struct spex_analysis *a, size_t count)
 enum { READ, SHARE, JOIN, SINKS }; /* the first sink */
 struct turn {
     struct spex_analysis *analysis;
-    size_t queue; /* that is read */
+    size_t queue; /* the queue being read */
     bool open;
     enum spex_status status;
     size_t most; /* records of a piece */
@@ -171,7 +171,7 @@ static void start_stacks(struct spex_analysis *a)
 
 static void start_queue(struct queue *q, bool again)
 {
-    queue_close(q); /* of a pass that ended when out of memory */
+    queue_close(q); /* left open by a pass that ran out of memory */
     q->samples = again ? q->samples : 0;
     q->reading = false;
     q->clock = (struct clock){0};

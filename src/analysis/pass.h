@@ -30,10 +30,10 @@ enum {
     BATCH = CLOCK_RECORDS,
     PIECE = 2 * BATCH, /* records that go from stage to stage of a pass together */
     THREADS = 8,
-    RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
+    RECORDS = 1 << 16,    /* records held for all merged queues together */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
-    PIECE_CUT = 1 << 15, /* before a batch */
+    PIECE_CUT = 1 << 15, /* flag before a batch: data was lost there */
 };
 
 struct process {
@@ -46,11 +46,11 @@ struct thread {
     int32_t tid;
     struct span span;
     int32_t pid;
-    bool known; /* the file says of which process it is */
+    bool known; /* the file says which process it belongs to */
     uint64_t samples;
     const char *comm;
     struct process *process;
-    struct { /* of the latest time that was asked for */
+    struct { /* state at the last time that was asked for */
         uint64_t since;
         const char *comm;
         int32_t pid;
@@ -60,7 +60,7 @@ struct thread {
 struct place_slot {
     uint64_t ip;
     uint32_t version;
-    uint32_t module; /* of code: in the modules of its lane */
+    uint32_t module; /* module of the code: index into the lane's modules */
     struct spex_place place;
 };
 
@@ -91,7 +91,7 @@ struct queue {
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
-    uint32_t *stacks; /* of each, or NULL */
+    uint32_t *stacks; /* stack of each sample, or NULL */
     struct stacks_cursor cursor_of_stacks;
     uint32_t *allocs; /* blocks of each, or NULL */
     struct stacks_cursor cursor_of_allocs;
@@ -99,13 +99,13 @@ struct queue {
     size_t count;
     struct spex_damage first_damage;
     bool damaged;                   /* behind the last record there was damage */
-    bool cut;                       /* before the first of these records data was lost */
+    bool cut;                       /* data was lost before the first of these records */
     uint64_t time;                  /* the latest timestamp so far, for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    int16_t *sources; /* of its model */
+    int16_t *sources; /* data sources of its CPU model */
 };
 
 /*
@@ -124,7 +124,7 @@ struct piece {
     struct spex_record *records;
     struct clock_part *spent;
     size_t count;
-    uint16_t *batches; /* as they were read: how many records, PIECE_CUT where data was lost */
+    uint16_t *batches; /* records in each batch as it was read; PIECE_CUT where data was lost */
     size_t batch_count;
     struct spex_sample *samples;
     size_t sample_count;
@@ -143,17 +143,17 @@ struct lane_module {
 struct lane {
     struct spex_analysis *analysis;
     struct table threads, processes;
-    uint32_t *versions;          /* how many it has given out */
+    uint32_t *versions;          /* versions given out so far */
     struct place_slot *places;   /* of code */
-    struct lane_module *modules; /* by their number */
+    struct lane_module *modules; /* indexed by module number */
     size_t module_room;
     struct filter *filters[SPEX_FILTER_MAX];
     struct model_sources **models;
     size_t model_count, model_capacity;
-    struct spex_shapes *shapes; /* what its readers have learnt */
+    struct spex_shapes *shapes; /* record shapes that its readers have learnt */
     struct spex_reader *reader;
     uint8_t *room;               /* see perfdata/spans.h */
-    struct spex_sample *samples; /* of the piece that is joined */
+    struct spex_sample *samples; /* samples of the piece that is being joined */
     size_t sample_count, sample_most;
     const struct spex_sink *sinks;
     size_t sink_count;
@@ -170,7 +170,7 @@ struct process_space {
 };
 
 struct spex_analysis {
-    struct memory *account; /* of all its files */
+    struct memory *account; /* account for all its files */
     struct spex_analysis_options options;
     char *name;
     struct spex_perfdata *file;
@@ -185,33 +185,33 @@ struct spex_analysis {
     struct process_space *spaces; /* by process and time */
     size_t space_count, space_room;
     struct table strings;
-    struct lane lane;                 /* of the thread that calls */
-    uint32_t versions;                /* of the first: of all its files' lanes */
+    struct lane lane;                 /* lane of the calling thread */
+    uint32_t versions;                /* first file: versions of all its files' lanes */
     struct spex_module **map_modules; /* by number of the mapping; NULL: not yet known */
     uint32_t *maps;                   /* numbers of all mappings, by process, address and time */
-    struct place_cache *data_places;  /* of addresses that hosts ask for */
+    struct place_cache *data_places;  /* cache for addresses that hosts ask for */
 
     unsigned filter_want;
     const struct line_set *only; /* lines to look at closer; NULL: all records */
     bool counted;                /* samples by module: a closer look does not count them again */
     struct queue *queues;
     size_t queue_count;
-    uint32_t first_queue;        /* of several files: how many queues are in those before */
+    uint32_t first_queue;        /* with several files: queues in the files before this one */
     struct spex_record *records; /* of a batch */
-    uint32_t *stack_numbers;     /* likewise, once they are wanted */
+    uint32_t *stack_numbers;     /* the same for stacks, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
-    struct stacks_table *calls;  /* of the first file: of all */
-    uint32_t *alloc_numbers;     /* as stack_numbers */
+    struct stacks_table *calls;  /* kept by the first file for all */
+    uint32_t *alloc_numbers;     /* the same for allocations */
     struct stacks *allocs;       /* NULL: there are none */
-    struct allocs_table *blocks; /* of the first file: of all */
-    size_t batch;                /* how many of a queue at a time */
+    struct allocs_table *blocks; /* kept by the first file for all */
+    size_t batch;                /* records of a queue at a time */
     struct piece pieces[THREADS];
     size_t piece_count;
     struct spex_totals totals;
     struct spex_sampling sampling;
     bool user_only;          /* the kernel was not sampled */
-    struct counters_end end; /* of its counter_most */
-    struct replay *replay;   /* weights of its records; NULL: those of time.c */
+    struct counters_end end; /* what counter_most was at its end */
+    struct replay *replay;   /* weights by replay; NULL: weights of time.c */
     bool replayed;           /* the replay was tried: `replay` is final */
     uint64_t look;           /* bytes of records that are read, of all spans a part; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
@@ -225,18 +225,19 @@ struct spex_analysis {
     _Atomic unsigned together; /* see analysis_together */
 
     /* If there are several files, each is an analysis, and the first one has what they share. */
-    struct spex_analysis *whole;       /* of the others: the first */
-    struct clock_intervals *intervals; /* of the first: see analysis_count_time */
-    struct spex_analysis **parts;      /* of the first: all in order of time, itself too */
-    size_t part_count;                 /* 0: there is one file */
-    struct spex_analysis *reading;     /* of the first: whose samples come */
-    struct shards *shards;             /* of the first, during a pass; NULL: one thread counts */
-    struct spex_totals own;            /* of the first: without the others */
-    struct table thread_sums;          /* of all files */
-    _Atomic bool enough;               /* no further file is wanted */
-    _Atomic bool cancelled;            /* of the first: by the host */
-    struct pull *pull;                 /* of the first: pull.c; NULL: samples go to sinks */
-    bool mixed;                        /* sampled with different periods */
+    struct spex_analysis *whole;       /* in the others: the first file */
+    struct clock_intervals *intervals; /* in the first file: see analysis_count_time */
+    struct spex_analysis *
+        *parts;        /* in the first file: all files in order of time, itself included */
+    size_t part_count; /* 0: there is one file */
+    struct spex_analysis *reading; /* in the first file: the file being read */
+    struct shards *shards;         /* in the first file, during a pass; NULL: one thread counts */
+    struct spex_totals own;        /* in the first file: its totals without the others */
+    struct table thread_sums;      /* of all files */
+    _Atomic bool enough;           /* no further file is wanted */
+    _Atomic bool cancelled;        /* in the first file: the host cancelled */
+    struct pull *pull;             /* of the first: pull.c; NULL: samples go to sinks */
+    bool mixed;                    /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
         uint64_t samples;
@@ -363,7 +364,7 @@ struct lanes {
 void lanes_start(struct lanes *lanes, struct spex_analysis *a, unsigned count,
                  struct shards *shards);
 struct lane *lanes_get(const struct lanes *lanes, unsigned n);
-/* What the others counted goes to the first. */
+/* Adds what the other lanes counted to the first. */
 void lanes_add_up(struct lanes *lanes);
 void lanes_end(struct lanes *lanes);
 

@@ -115,7 +115,7 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
         if (!map || map->pid != pid)
             return;
         uint64_t start = map->start;
-        if (map->time > time) { /* what was there then */
+        if (map->time > time) { /* a later mapping: look up what was there at that time */
             n = maps_up_to(a, pid, start, time);
             map = map_before(a, n);
         }
@@ -211,7 +211,7 @@ static void fill_block(struct data_slot *block, unsigned bits, uint32_t version,
     block->of.place.address -= ip & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Does its whole page belong to one mapping, and has no name? */
+/* Whether the whole page lies in one mapping without names. */
 static bool page_alike(uint64_t ip, const struct spex_place *place)
 {
     if (!place->module)
@@ -243,7 +243,7 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
 static inline uintptr_t is_of(const struct data_slot *slot, uint64_t number, uint32_t version)
 {
     uintptr_t is = -(uintptr_t) !((slot->number ^ number) | (slot->version ^ version));
-    __asm__("" : "+r"(is)); /* else the compiler makes a branch of it */
+    __asm__("" : "+r"(is)); /* keeps the compiler from making this a branch */
     return is;
 }
 

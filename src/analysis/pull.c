@@ -14,7 +14,7 @@ struct pull {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    const struct spex_sample *samples; /* that the host has; NULL: it waits for some */
+    const struct spex_sample *samples; /* samples that the host holds; NULL: it waits for some */
     size_t count;
     bool ended, closing; /* the pass; the analysis */
     enum spex_status status;

@@ -41,7 +41,7 @@ void queue_need_reader(struct lane *lane, struct spex_reader **reader)
     }
 }
 
-/* Hosts are told how far the reading is by the thread that called. */
+/* Only the calling thread reports progress to the host. */
 static void tell_progress(struct lane *lane)
 {
     struct spex_analysis *a = lane->analysis;

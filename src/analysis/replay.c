@@ -76,7 +76,7 @@ static void add_name(struct replayer *r, uint64_t pc, uint64_t who, uint32_t sit
     r->names[number].several |= r->names[number].site != site;
 }
 
-/* Is the record of an operation such as the code has there? */
+/* Whether the record's operation is of the kind that the code has there. */
 static bool agrees(const struct replay_site *site, const struct spex_sample *s)
 {
     const bool branch = s->record->op_class == SPEX_CLASS_BRANCH;

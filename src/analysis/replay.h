@@ -88,8 +88,8 @@ struct replay {
     uint32_t code;             /* bytes of the level 1 instruction cache */
     struct replay_wait *waits; /* in order of module and address */
     size_t wait_count;
-    bool fits;    /* the weights are used; if false, those of time.c are */
-    float others; /* what weights of time.c are multiplied by where there is no other */
+    bool fits;    /* use these weights; if false, those of time.c */
+    float others; /* factor for weights of time.c where replay has none */
 };
 
 static inline const struct replay_slot *replay_find(const struct replay *r, uint64_t key)
@@ -147,17 +147,17 @@ struct replay_site {
     uint64_t address;
     struct account_op op;
     struct step step; /* registers and addresses */
-    uint64_t to;      /* of a direct branch */
+    uint64_t to;      /* target of a direct branch */
     uint8_t flow;
     bool blind; /* its code is not known */
     bool next_known, target_known;
-    bool leads, follows;            /* a branch goes there; what is before it runs into it */
-    bool called, open;              /* calls are known that go there; some may not be known */
-    uint8_t reached;                /* replay_flow.c followed the code to it, */
-    uint32_t run;                   /* and this one begins here */
-    uint32_t part, phase;           /* of 2^16, that its branch is taken; of an accumulator */
-    bool taken, dense;              /* its branch, and another behind it in its line, once; */
-    uint32_t looked;                /* there were so many that had been taken */
+    bool leads, follows;  /* a branch goes there; what is before it runs into it */
+    bool called, open;    /* calls are known that go there; some may not be known */
+    uint8_t reached;      /* replay_flow.c followed the code to it, */
+    uint32_t run;         /* and this one begins here */
+    uint32_t part, phase; /* share of runs, in 2^16, that take the branch; accumulator for it */
+    bool taken, dense;    /* its branch, and another behind it in its line, once; */
+    uint32_t looked;      /* there were so many that had been taken */
     uint64_t near_until, mid_until; /* of a block that begins here: as in uarch/account.h */
     uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
     uint32_t seen;                  /* 1 + its number, or 0 */
@@ -171,19 +171,20 @@ struct replay_seen {
     uint32_t issues; /* samples whose issue latency is known */
     uint64_t issue;  /* sum */
     uint32_t loads[REPLAY_WRONG];
-    uint32_t stored; /* late ones whose data came from level 1 all the same: from a store */
-    uint32_t used[REPLAY_WRONG], most[REPLAY_WRONG]; /* those whose time counts: at most so long */
+    uint32_t stored; /* late loads that hit level 1, because a store was forwarded */
+    uint32_t used[REPLAY_WRONG],
+        most[REPLAY_WRONG]; /* samples whose time counts; longest of these times */
     uint64_t took[REPLAY_WRONG];
     uint32_t full; /* samples with a counter that ended, and where the data of one came from */
     uint8_t full_source;
-    double weighed;    /* by their latencies alone: clock_weight() */
+    double weighed;    /* time weighed by latencies alone: clock_weight() */
     double even, more; /* its samples, were they as many as they should be; cycles of others */
     uint32_t taken, wrong[2];
     struct replay_target {
         uint32_t site, count; /* where its samples went, the first so many places; of none: 0 */
     } * targets;              /* REPLAY_TARGETS of an indirect branch, or NULL */
     /* of the walk */
-    uint64_t arrival; /* cycle at which the line comes that it waits for */
+    uint64_t arrival; /* cycle at which the line it waits for arrives */
     int32_t credit;   /* late hits that are to come */
 };
 
@@ -193,7 +194,7 @@ struct replay_result {
     uint32_t visits[REPLAY_CLASSES];
     uint64_t waited; /* issue latency, of all visits */
     uint32_t maker;  /* 1 + the site that made the operand it waited for, by most of that time */
-    uint64_t votes;  /* how much more */
+    uint64_t votes;  /* how far it leads, by majority vote */
 };
 enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
 
@@ -226,7 +227,7 @@ struct replayer {
     struct flows *flows;
     struct walk *walk;
     struct replay *replay; /* the table that is made */
-    bool failed;           /* memory ran out: what there is can only be freed */
+    bool failed;           /* memory ran out: only free it */
     struct {
         uint64_t loads, took;
     } sources[256]; /* of all loads whose counters tell, by where their data came from */
@@ -234,7 +235,7 @@ struct replayer {
         uint64_t loads[REPLAY_WRONG], took[REPLAY_WRONG], count;
     } all;                       /* loads of all sites */
     uint64_t samples, blind;     /* looked at; whose code is not known */
-    uint64_t operations, cycles; /* of the walks, in parts */
+    uint64_t operations, cycles; /* sums over the walks; cycles in parts */
 };
 
 /* The number of the site at a module address, or REPLAY_NONE if there are too many. */

@@ -19,7 +19,7 @@
 
 enum {
     BEYOND = 3, /* runs without samples that are followed beyond those with some */
-    ROUNDS = 3, /* of weights, which follow the flows */
+    ROUNDS = 3, /* rounds of adjusting weights to flows */
     STEPS = 64, /* of conjugate gradients */
 };
 
@@ -30,7 +30,7 @@ enum { NOWHERE = UINT32_MAX };
 /* A flow between two junctions, which are numbers; NOWHERE: it is not conserved there. */
 struct edge {
     uint32_t from, to;
-    double samples, length; /* what is known of it: so many, of so many instructions */
+    double samples, length; /* samples seen, and in how many instructions */
     double flow, variance;
     double pull; /* of its junctions */
 };
@@ -45,7 +45,7 @@ struct run {
     uint32_t head, last, length, samples, sampled;
     uint32_t edge;
     bool entered, conditional;
-    double come, noise; /* by calls, and its variance */
+    double come, noise; /* flow that comes by calls, and its variance */
 };
 
 struct flows {

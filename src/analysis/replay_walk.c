@@ -18,7 +18,7 @@ enum {
     PAGE = 4096,
 };
 
-/* A register's value as far as addresses go: something, and so much more. */
+/* A register's value for address purposes: an unknown base plus an offset. */
 struct value {
     uint64_t of;
     int64_t offset;
@@ -39,7 +39,7 @@ struct walk {
     uint32_t branches;          /* that were taken */
     /* where it is */
     uint32_t calls[CALLS], depth;
-    bool counts; /* not warming up */
+    bool counts; /* false while warming up */
     struct value regs[STEP_REGS];
     uint64_t values;
     uint32_t made_by[ACCOUNT_REGS]; /* 1 + the site that wrote a register; 0 */
@@ -206,7 +206,8 @@ static uint32_t mean_of(const struct walk *w, const struct replay_seen *seen, un
                                : w->r->config.l1d_latency;
 }
 
-/* One of so many, beside which stands one of all loads: a single sample may be an odd one. */
+/* Draws a class from the samples plus one sample of the average load, so that a single odd sample
+ * does not decide. */
 static enum replay_class draw_class(struct walk *w, const struct replay_seen *seen, uint32_t count)
 {
     const struct replay_all *all = &w->r->all;
@@ -404,7 +405,7 @@ static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
     case REPLAY_CALL:
     case REPLAY_INDIRECT_CALL:
         to = flow == REPLAY_CALL ? replay_target(r, at) : draw_target(w, seen);
-        if (to == REPLAY_NONE) /* what it calls is not known: it returned */
+        if (to == REPLAY_NONE) /* an unknown function was called: assume that it returned */
             to = next;
         else
             push(w, next);

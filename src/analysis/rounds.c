@@ -84,7 +84,7 @@ static size_t left_of(const struct strand *s)
     return s->piece.sample_count - s->at;
 }
 
-/* What has not been passed on goes to the front; samples point at their records. */
+/* Moves what has not been passed on to the front, and points the samples at their moved records. */
 static void move_rest(struct strand *s)
 {
     struct piece *p = &s->piece;
@@ -136,7 +136,7 @@ static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
         p->sample_count = lane->sample_count;
         p->count += next.count;
     }
-    q->records = p->records; /* for those who ask for the stack of a sample */
+    q->records = p->records; /* so that the stack of a sample can be looked up */
     q->stacks = s->stacks;
     q->allocs = s->allocs;
     s->ended = !more;
@@ -327,7 +327,7 @@ static void run_slice(void *user, size_t slice, unsigned thread)
 
 /* ---- rounds ---- */
 
-/* A file has room for so many records of all its queues, and of each at least for two batches. */
+/* Room for the records of a queue: an equal part of the file's, at least two batches. */
 static size_t room_of(const struct spex_analysis *a, unsigned threads)
 {
     const size_t all = threads > 1 ? 2 * RECORDS : RECORDS;
@@ -402,7 +402,7 @@ static void end(struct rounds *r)
         memory_free(s->allocs);
         if (!s->queue)
             break;                     /* there was no memory */
-        memory_free(s->queue->reader); /* it uses what its lane has learnt */
+        memory_free(s->queue->reader); /* freed first: it uses the lane's shapes */
         s->queue->reader = NULL;
         s->queue->stacks = s->queue->allocs = NULL;
     }

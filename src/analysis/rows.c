@@ -70,7 +70,7 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
         return row->stats.latency_sum[SPEX_LATENCY_TOTAL];
     case SPEX_BY_EXECUTE:
         return row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
-    case SPEX_BY_TIME: /* of untimed rows those with more samples */
+    case SPEX_BY_TIME: /* rows without time are ordered by samples */
         return row->stats.time ? row->stats.time : row->stats.samples;
     case SPEX_BY_KEYS:
         return 0;
@@ -127,7 +127,7 @@ static int compare_rows(const void *a, const void *b, void *context)
             return order;
         pointers = true;
     }
-    /* equal names of different things: where they lie in memory is chance */
+    /* equal names of different things: compare counts, since addresses in memory are random */
     int order = pointers ? memcmp(&x->stats, &y->stats, sizeof x->stats) : 0;
     return order ? order : memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }

@@ -72,10 +72,10 @@ static void find_parts(const struct spex_sharing *s, const struct spex_shared_li
 {
     uint64_t samples[LINE] = {0}, most[LINE] = {0};
     int32_t user[LINE];
-    for (size_t i = 0; i < line->uses; i++) { /* in order of offset and thread */
+    for (size_t i = 0; i < line->uses; i++) { /* uses are in order of offset and thread */
         const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
         uint64_t own = use->row->stats.samples;
-        for (size_t j = i + 1; j < line->uses; j++) { /* of several lines of code */
+        for (size_t j = i + 1; j < line->uses; j++) { /* merge uses by several lines of code */
             const struct spex_shared_use *other = spex_sharing_use(s, line->first_use + j);
             if (other->offset != use->offset || other->tid != use->tid)
                 break;
@@ -170,7 +170,7 @@ static uint64_t object_size(struct spex_analysis *analysis, const struct spex_sh
     return parts->own && parts->count > 1 ? size : 0;
 }
 
-/* Were the parts allocated one by one? */
+/* Whether the parts were allocated one by one. */
 static bool of_several_blocks(const struct spex_sharing *s, const struct spex_shared_line *line,
                               const struct parts *parts)
 {

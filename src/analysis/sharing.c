@@ -51,7 +51,7 @@ void spex_sharing_free(struct spex_sharing *s)
     if (!s)
         return;
     struct memory *account = s->account, *before = memory_enter(account);
-    if (!s->shard_of || s->index != s->shard_of->index) { /* else they are those of shard_of */
+    if (!s->shard_of || s->index != s->shard_of->index) { /* otherwise they belong to shard_of */
         memory_free(s->lines);
         memory_free(s->index);
     }
@@ -394,7 +394,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             if (use->tid < 0)
                 use->tid = use->cpu;
             if (!(sample->flags & SPEX_SAMPLE_READS)) {
-                /* a store waits for nothing: its latency would hide that of the loads */
+                /* leave out the latency of stores, which wait for nothing */
                 stores[used] = *sample->record;
                 stores[used].present &=
                     (uint16_t) ~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);

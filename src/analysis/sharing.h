@@ -4,25 +4,25 @@
 
 #include "internal.h"
 
-enum { BUCKETS = 64 }; /* of time, for overlap */
+enum { BUCKETS = 64 }; /* time buckets for overlap */
 
 /* What identifies a line. */
 struct identity {
     uint64_t key;  /* line number */
-    int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
+    int32_t space; /* process of a virtual line; or KERNEL, PHYSICAL */
 };
 enum { KERNEL = -1, PHYSICAL = -2 };
 
 struct line {
     struct identity id;
-    int32_t tid, pid; /* first user: of the first queue with one */
+    int32_t tid, pid; /* first user, in the first queue that has one */
     uint32_t samples, writes, queue;
     bool several;
     uint64_t va, cycles;
 };
 enum { SHARING_LINES = SPEX_GROUP_MAX };
 
-struct activity { /* of a thread on a candidate */
+struct activity { /* what a thread did to a candidate */
     uint32_t line, samples;
     int32_t tid;
     uint32_t queue; /* the last */
@@ -45,7 +45,7 @@ struct instruction { /* cache: whether the instruction at a pc swaps */
 enum { INSTRUCTIONS = 256 };
 
 struct spex_sharing {
-    struct memory *account; /* that of its analysis */
+    struct memory *account; /* account of its analysis */
     struct spex_analysis *analysis;
     uint64_t seed; /* of hashes */
     struct line *lines;
@@ -61,15 +61,15 @@ struct spex_sharing {
     size_t activity_count, activity_capacity;
     uint32_t *activity_index;
     size_t activity_mask;
-    struct word *words; /* of each candidate */
+    struct word *words; /* words of each candidate */
     struct instruction instructions[INSTRUCTIONS];
     struct spex_group *group;
     struct spex_shared_line *results;
     struct spex_shared_use *uses;
     size_t result_count;
-    size_t *first_uses; /* of the candidates, while they are judged */
+    size_t *first_uses; /* index of each candidate's first use, while judging */
     struct sorted_use *sorted;
-    bool failed; /* memory ran out: it can only be freed */
+    bool failed; /* memory ran out: only free it */
     /* Threads count in shards (sharing_shards.c). */
     struct spex_sharing *shard_of;
     _Atomic size_t shard_lines; /* lines that all its shards together have room for */

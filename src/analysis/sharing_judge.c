@@ -27,14 +27,14 @@ enum {
     LEVELS = 7,     /* 64, 32, ... 1 buckets */
     CELLS = 192,    /* (thread, word) pairs of a line that are compared */
     LEAST = 10,     /* a line with fewer samples is not judged */
-    LEAST_EACH = 3, /* of a second thread */
+    LEAST_EACH = 3, /* least samples of a second thread */
 };
 
 struct cell { /* one thread's use of one word */
     int32_t tid;
     unsigned offset;
     double accesses, writes;
-    uint32_t samples;        /* of the thread on the line */
+    uint32_t samples;        /* all samples of the thread on the line */
     uint64_t active[LEVELS]; /* its buckets of time, each level half as many */
 };
 
@@ -138,7 +138,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->score = 1;
 }
 
-/* Is the function of a use named like one that takes a lock? */
+/* Whether the function of a use is named like one that takes a lock. */
 static bool called_lock(const struct spex_sharing *s, const struct spex_shared_use *use)
 {
     static const char *const words[] = {"lock", "mutex", "futex", "semaphore", "sem_wait"};

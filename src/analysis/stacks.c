@@ -21,10 +21,10 @@ struct run {
     uint64_t offset;
 };
 
-struct seen_call { /* companion: so many samples of a function were in this call */
+struct seen_call { /* how many samples of a companion event were in this call */
     uintptr_t function;
     uint32_t call;
-    uint64_t count; /* then: of these and those before, of the same function */
+    uint64_t count; /* later the running total within one function */
 };
 
 /* Calls of all files of a profile; number 0 means no call. */
@@ -43,7 +43,7 @@ struct stacks {
     struct run *runs;
     size_t run_count, run_room;
     struct stacks_table *table;
-    struct allocs_table **blocks; /* of allocations; NULL: these are stacks */
+    struct allocs_table **blocks; /* tables of allocations; NULL: this holds stacks */
     bool read;
     /* The last chain, outermost first: most begin like it. */
     uint64_t *last;
@@ -322,7 +322,7 @@ uint32_t stacks_guess(const struct stacks *s, const struct spex_sample *sample)
     if (first == end)
         return 0;
     uint64_t all = s->seen[end - 1].count;
-    /* by the record, so that asking twice gives the same */
+    /* drawn by a hash of the record, so that asking twice gives the same answer */
     uint64_t at = hash_word(UINT64_C(0x243f6a8885a308d3), sample->record->offset) % all;
     while (s->seen[first].count <= at)
         first++;

@@ -13,7 +13,7 @@ struct stacks_cursor {
     size_t run, end;
     uint32_t done; /* of that run */
     uint64_t offset;
-    bool ahead; /* one was read and not yet used: */
+    bool ahead; /* a sample was read and not yet used: */
     uint64_t time, ip;
     uint32_t stack;
 };

@@ -126,7 +126,7 @@ static void look_up_thread(const struct lane *lane, struct thread *t, uint64_t t
     }
     snprintf(unknown, sizeof unknown, ":%d", t->tid);
     t->comm = analysis_intern(a, comm ? comm : t->tid < 0 ? "[unknown]" : unknown);
-    t->span = changes_span(&a->thread_changes, t->tid, time); /* from now on it is known */
+    t->span = changes_span(&a->thread_changes, t->tid, time); /* valid from this time on */
 }
 
 struct thread *state_thread(struct lane *lane, int32_t tid, int32_t pid, uint64_t time)

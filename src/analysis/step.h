@@ -23,7 +23,7 @@ enum step_kind {
     STEP_MEMORY, /* loads into rd and rm what is not STEP_NONE */
     STEP_BRANCH, /* to value, or on */
     STEP_JUMP,   /* to value */
-    STEP_CALL,   /* of value, 0: not known */
+    STEP_CALL,   /* call to address `value`; 0: unknown */
     STEP_LEAVE,  /* a return, or a jump to an address in a register */
 };
 
@@ -36,8 +36,8 @@ struct step {
     /* memory: at rn + offset + (index << shift) */
     uint8_t index;
     int64_t offset;
-    uint8_t size;   /* of one register, bytes */
-    uint8_t count;  /* of registers */
+    uint8_t size;   /* bytes of one register */
+    uint8_t count;  /* number of registers */
     bool writeback; /* rn = rn + change; INT64_MIN: something unknown */
     int64_t change;
     bool literal; /* at value, without rn */

@@ -22,7 +22,7 @@ void module_problem(struct spex_module *module, const char *format, ...)
     va_list args;
     if (module->problem && !module->stripped)
         return;            /* the first reason is the one to act on */
-    if (module->problem) { /* that matters more than names that are missing */
+    if (module->problem) { /* this problem matters more than missing names */
         free(module->problem);
         module->stripped = false;
     }

@@ -263,7 +263,7 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
 static double short_gap(const struct batch *b, size_t first, size_t behind, double otherwise)
 {
     enum { SELDOM = 8, KEPT = SIDE / SELDOM + 1 };
-    uint64_t least[KEPT + 1]; /* in order; the last is for what is not among them */
+    uint64_t least[KEPT + 1]; /* ascending; the last is for all other values */
     size_t count = 0;
     for (size_t i = first; i < behind; i++) {
         const struct spex_record *r = &b->records[i], *last = r - 1;
@@ -313,7 +313,7 @@ static uint64_t ordinary_gap(const struct clock *clock, const struct clock_rules
     return rules->user_only && call < (double)most ? (uint64_t)call : most;
 }
 
-/* So many gaps took so many ticks. */
+/* Notes that `count` gaps took this many ticks. */
 static void note_usual(struct clock *clock, size_t gaps, uint64_t ticks)
 {
     enum { MEMORY = 1024 }; /* gaps before these */
@@ -341,7 +341,7 @@ static void share_any(struct clock *clock, const struct batch *b, size_t count)
     uint64_t ticks = 0;
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &b->records[i];
-        if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it shares with its neighbours */
+        if (!(r->present & SPEX_HAS_TIMESTAMP)) /* shares the time of its neighbours */
             continue;
         uint64_t tick = r->timestamp > clock->tick ? r->timestamp : clock->tick;
         uint64_t who = who_of(r);
@@ -428,7 +428,7 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
                  const struct spex_record *records, size_t count, struct clock_part *parts)
 {
     struct batch b;
-    b.rules = rules; /* not all of it is needed */
+    b.rules = rules; /* the rest needs no initialization */
     b.records = records;
     b.parts = parts;
     assert(count <= CLOCK_RECORDS);

@@ -188,7 +188,7 @@ uint32_t type_target(struct spex_module *module, uint32_t number)
     type->target = TYPE_VOID; /* in case it is asked for while being looked up */
     Dwarf_Die die = type->die;
     uint32_t target = type_of(module, &die);
-    module->types->types[number].target = target; /* it may have moved */
+    module->types->types[number].target = target; /* looking up may have moved the array */
     return target;
 }
 
@@ -261,7 +261,7 @@ static void make_name(struct spex_module *module, uint32_t number, char *text, s
     if (number < TYPE_FIRST) {
         snprintf(text, room, "void");
     } else if (type->kind == KIND_POINTER || type->kind == KIND_ARRAY) {
-        if (own && type->kind == KIND_POINTER) { /* as Rust and Go call it */
+        if (own && type->kind == KIND_POINTER) { /* named as Rust and Go do */
             snprintf(text, room, "%s", own);
             return;
         }
@@ -338,7 +338,7 @@ static bool read_member(struct finder *f, Dwarf_Die *die, struct member *m)
                  ops->atom == DW_OP_plus_uconst)
             m->start = ops->number;
         else
-            return false; /* of a virtual base */
+            return false; /* member of a virtual base */
     }
     const struct type *type = type_get(f->module, m->type);
     m->size = type->size;

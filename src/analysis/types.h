@@ -26,9 +26,9 @@ struct type {
     Dwarf_Die die; /* without typedef, const and the like */
     enum type_kind kind;
     uint64_t size;     /* 0: not known */
-    uint32_t target;   /* of a pointer or an array; TYPE_NONE: not asked for yet */
+    uint32_t target;   /* target of a pointer or array; TYPE_NONE: not looked up yet */
     const char *alias; /* the typedef that names it */
-    const char *name;  /* as shown; NULL: not asked for yet */
+    const char *name;  /* name as shown; NULL: not made yet */
 };
 
 /* Where data lies in a type, and what it is. */
@@ -65,9 +65,9 @@ struct type_variable { /* with a fixed address */
 struct type_location {
     uint64_t low, high;
     enum {
-        AT_REGISTER, /* its value is that of the register plus offset */
+        AT_REGISTER, /* address is the register plus offset */
         AT_STACK,    /* it lies at the register plus offset; STEP_NONE: at the CFA plus offset */
-        AT_POINTER,  /* likewise, of a register that is neither SP nor FP */
+        AT_POINTER,  /* the same for a register other than SP and FP */
     } how;
     uint8_t reg;
     int64_t offset;
@@ -78,7 +78,7 @@ struct type_location {
 struct type_call { /* a call that returns to address */
     uint64_t address;
     uint32_t type;
-    bool never; /* it does not return */
+    bool never; /* never returns */
 };
 
 /* What DWARF says about one function. */
@@ -116,7 +116,7 @@ bool type_complete(struct spex_module *module, const char *name, int tag, Dwarf_
 /* ---- what instructions use (flow.c) ---- */
 
 enum access_kind {
-    ACCESS_TYPE,     /* of the type at an offset */
+    ACCESS_TYPE,     /* data of the type, at an offset */
     ACCESS_NO_DWARF, /* the reasons why none is known */
     ACCESS_NO_LOCATION,
     ACCESS_NO_POINTER,
@@ -166,9 +166,9 @@ struct module_types {
     size_t thread_count;
     bool tried_threads;
     struct type_code *codes[CODES]; /* by a hash of their begin */
-    Dwarf_CFI *frames;              /* of the image; those of .debug_frame belong to libdw */
+    Dwarf_CFI *frames;              /* CFI of the image; libdw owns that of .debug_frame */
     bool tried_frames;
-    unsigned depth;                /* of types that are looked for */
+    unsigned depth;                /* nesting depth of the look-up */
     struct type_function function; /* the one that is followed */
     struct type_leaf {             /* answers of type_leaf */
         uint64_t offset;

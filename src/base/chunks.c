@@ -17,7 +17,7 @@ struct slot {
 };
 
 struct chunks {
-    struct memory *account; /* of who made it */
+    struct memory *account; /* account of the creator */
     pthread_mutex_t lock;
     pthread_cond_t work, done; /* work: for the other threads; done: for the caller's */
     pthread_t others[CHUNKS_THREADS_MAX];

@@ -29,7 +29,7 @@ struct chunks_state {
 
 struct chunks_job {
     void *user;
-    size_t size;  /* of the bytes */
+    size_t size;  /* size of the bytes */
     size_t chunk; /* bytes of a chunk */
     /*
      * Any thread: finds a likely item in [from, to) and the state there; false if there is

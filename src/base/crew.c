@@ -23,7 +23,7 @@ struct crew {
     bool end;
     unsigned threads;
     struct worker *workers;
-    struct memory *account; /* of who made it */
+    struct memory *account; /* account of the creator */
 };
 
 /* Does the next piece of work for the current item; false if there is none. The lock is held. */

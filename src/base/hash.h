@@ -29,7 +29,7 @@ static inline uint64_t hash_word(uint64_t hash, uint64_t word)
 #ifdef __SIZEOF_INT128__
     unsigned __int128 product = (unsigned __int128)word * odd;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
-#else /* in halves; none of the sums overflows */
+#else /* multiply in halves, none of whose sums overflows */
     uint64_t low = (uint32_t)word, high = word >> 32;
     uint64_t middle = high * (uint32_t)odd + (low * (uint32_t)odd >> 32);
     uint64_t other = low * (odd >> 32) + (uint32_t)middle;

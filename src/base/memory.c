@@ -139,7 +139,7 @@ static bool claim(size_t bytes)
 
 /* Before a block of an allocator, which does not say how large it is. */
 struct head {
-    size_t size, before; /* of the block; bytes from its beginning */
+    size_t size, before; /* size of the block; offset of the memory in it */
 };
 _Static_assert(sizeof(struct head) % _Alignof(max_align_t) == 0, "blocks stay aligned");
 

@@ -34,7 +34,7 @@ uint64_t memory_half(void);
  * given and this thread works for another handle, that one's. NULL: out of memory.
  */
 struct memory *memory_open(uint64_t limit, const struct spex_allocator *allocator);
-struct memory *memory_keep(struct memory *memory); /* for one handle more */
+struct memory *memory_keep(struct memory *memory); /* counts one more handle */
 void memory_drop(struct memory *memory);           /* NULL is ignored */
 /* The end of a handle, after which this thread works for `before`. */
 void memory_end(struct memory *memory, struct memory *before);
@@ -64,7 +64,7 @@ void *memory_new(size_t size);
 void *memory_zeroed(size_t count, size_t size);
 void *memory_again(void *memory, size_t size);
 char *memory_text(const char *text, size_t length);
-void memory_free(void *memory); /* of the same account */
+void memory_free(void *memory); /* memory must be of the same account */
 
 /*
  * Zeroed memory, and memory grown to a size, for code that cannot go on without it. If there is

@@ -11,8 +11,8 @@ enum { FEW = 1 << 13 };
 /* Runs are sorted apart, then merged two by two: each merge in pieces that threads share. */
 struct sorting {
     char *from, *to;
-    size_t count, size, run; /* items: of all, of a run that is sorted */
-    size_t pieces;           /* of each merge */
+    size_t count, size, run; /* items; bytes of one; items in a sorted run */
+    size_t pieces;           /* pieces of each merge */
     int (*compare)(const void *, const void *, void *);
     void *context;
     _Atomic bool failed;

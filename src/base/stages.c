@@ -8,7 +8,7 @@
 
 struct stages {
     const struct stages_job *job;
-    struct memory *account;           /* of who runs them */
+    struct memory *account;           /* account of the caller */
     atomic_uint started;              /* threads */
     atomic_size_t made;               /* items */
     atomic_size_t passed[STAGES_MAX]; /* how many items have passed each stage */

@@ -7,10 +7,10 @@
 enum { BATCH_PATH = 4096 };
 
 struct batch_run {
-    const char *name; /* for messages; NULL: none are shown of a program that ends well */
+    const char *name; /* name in messages; NULL: no messages for a program that ends well */
     struct run_options options;
     char **argv;
-    const char *alone; /* as in struct engine_options, like these: */
+    const char *alone; /* this and the following: see struct engine_options */
     uint64_t stack;
     const char *start_at, *stop_at;
     const char *input, *directory; /* standard input, if not /dev/null; where it runs */

@@ -32,15 +32,15 @@ enum calibrate_where {
 
 struct calibrate {
     enum calibrate_where where;
-    const char *cpu; /* of the model */
+    const char *cpu; /* CPU of the model */
     const char *via;
-    unsigned runs; /* of each benchmark, where there is a clock */
+    unsigned runs; /* runs of each benchmark, if there is a clock */
     char micro[BATCH_PATH], place[BATCH_PATH];
     char clock[16]; /* "cycles" or "counter", from the first run; "" under the model */
     struct calibrate_known *known;
     size_t known_count, known_capacity;
-    struct calibrate_value *values; /* as calibrate_claims */
-    int status;                     /* not CLI_OK: nothing more is run, and numbers are 0 */
+    struct calibrate_value *values; /* in the order of calibrate_claims */
+    int status;                     /* if not CLI_OK, nothing more is run and results are 0 */
 };
 
 /* Rows of calibrate.def; NULL past the last. */
@@ -62,7 +62,7 @@ enum calibrate_how { CALIBRATE_PLAIN = 0, CALIBRATE_PAGES = 1, CALIBRATE_AGAIN =
 struct measured calibrate_cost(struct calibrate *c, unsigned how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Is the clock that of a core? CLI_OK, or CLI_DATA after saying what is wrong with it. */
+/* Checks that the clock counts cycles of a core: CLI_OK, or CLI_DATA after a message. */
 int calibrate_clock(struct calibrate *c);
 
 /* The preset: what was measured, and the rest as in base (text of a file of share/cpus). */

@@ -42,7 +42,7 @@ static struct measured rate(struct measured m)
 
 /* ---- what holds so many ---- */
 
-/* Does it take more than so many cycles, with n of them? */
+/* Whether the benchmark with n items takes more cycles than the limit. */
 typedef bool more(struct calibrate *c, unsigned n, double limit);
 
 /* The most from low to high that do not: by halves, to the step. */

@@ -129,7 +129,7 @@ static void become(const struct calibrate *c, char *words, int output)
     const char *program = c->via ? "sh" : c->micro;
     char runs[16], shell[BATCH_PATH];
     const char *argv[ARGUMENTS + 8] = {"sh", "-c", shell};
-    const char **micro = c->via ? argv + 3 : argv; /* in the shell this is $0 */
+    const char **micro = c->via ? argv + 3 : argv; /* $0 of the shell command */
     snprintf(runs, sizeof runs, "%u", c->runs);
     snprintf(shell, sizeof shell, "%.4000s \"$@\"", c->via ? c->via : "");
     micro[0] = c->micro;

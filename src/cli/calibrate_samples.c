@@ -21,14 +21,14 @@ enum { SAMPLES_MOST = 4096, WORDS_MOST = 24 };
 static const char EVENT[] = "arm_spe/ts_enable=1,jitter=1,load_filter=1/";
 
 struct level {
-    const char *name, *key; /* of its latency */
-    unsigned sources;       /* that are right: bits of enum spex_source */
+    const char *name, *key; /* key of its latency */
+    unsigned sources;       /* expected sources: bits of enum spex_source */
     struct {
         uint64_t count, with_source, right;
         uint64_t by_source[SPEX_SOURCE_COUNT];
-        uint16_t took[SAMPLES_MOST]; /* of execution */
+        uint16_t took[SAMPLES_MOST]; /* execute latencies */
     } seen;
-    uint64_t start, end; /* of the kernels */
+    uint64_t start, end; /* address range of the benchmark loops */
 };
 
 #define BIT(source) (1u << SPEX_SOURCE_##source)

@@ -60,7 +60,7 @@ struct edge {
 struct calls {
     struct spex_analysis *analysis;
     struct ids cell_ids, function_ids, edge_ids;
-    struct sum *cells; /* by function and stack */
+    struct sum *cells; /* cells indexed by function and stack */
     size_t cell_room;
     struct function *functions;
     size_t function_count, function_room;
@@ -214,7 +214,7 @@ static int by_total(const void *a, const void *b)
     const struct function *x = *(const struct function *const *)a;
     const struct function *y = *(const struct function *const *)b;
     int order = more_first(&x->total, &y->total);
-    return order ? order : x < y ? -1 : x > y; /* in the order in which they came */
+    return order ? order : x < y ? -1 : x > y; /* ties stay in the order in which they came */
 }
 
 static int by_sum(const void *a, const void *b)

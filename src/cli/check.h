@@ -31,7 +31,7 @@ struct check_case {
     char **argv; /* the program and its arguments */
     const char *input, *directory, *start_at, *stop_at, *sysroot;
     struct cli_list environment, model;
-    double threshold; /* of the change in cycles, as a fraction */
+    double threshold; /* allowed change in cycles, as a fraction */
     uint64_t layouts;
 };
 
@@ -70,7 +70,7 @@ struct check_function {
 
 struct check_result {
     char *name, *cpu;
-    char model[20]; /* what was modelled: results of others cannot be compared */
+    char model[20]; /* what was modelled; results of other models are not comparable */
     uint64_t layouts;
     uint64_t counts[CHECK_COUNTS]; /* the median over the layouts, each for itself */
     uint64_t low, high;            /* cycles: the least and the most */
@@ -132,13 +132,13 @@ enum check_verdict {
     CHECK_FASTER,
     CHECK_SPREAD, /* beyond it, and no more than layouts make */
     CHECK_NEW,    /* not in the baseline */
-    CHECK_OTHER,  /* there for another model: not compared */
+    CHECK_OTHER,  /* the baseline is of another model: not compared */
 };
 extern const char *const check_verdicts[];
 
 struct check_change {
     const struct check_result *before, *after; /* before: NULL if there is none */
-    double threshold, change;                  /* of the cycles, as a fraction */
+    double threshold, change;                  /* change in cycles and its limit, as fractions */
     enum check_verdict verdict;
 };
 void check_compare(const struct check_case *c, const struct check_result *before,

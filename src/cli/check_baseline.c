@@ -88,7 +88,8 @@ static bool put_all(void *context, int fd)
 int check_baseline_write(const char *path, const struct check_results *results)
 {
     struct output output;
-    int status = output_open(&output, path, 0); /* what was there before is in the repository */
+    int status =
+        output_open(&output, path, 0); /* overwriting is safe: the old file is in the repository */
     if (!status)
         status = output_make(&output, put_all, (void *)(uintptr_t)results);
     output_close(&output);

@@ -49,7 +49,7 @@ void check_compare(const struct check_case *c, const struct check_result *before
  */
 struct alignment {
     const struct check_function *a, *b;
-    uint64_t *cost; /* of the first i lines of a and j of b */
+    uint64_t *cost; /* cost of matching the first i lines of a with j of b */
     size_t width;
 };
 

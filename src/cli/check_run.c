@@ -69,7 +69,7 @@ static void copy_program(struct batch_run *job, struct check_plan *plan, const c
     free(data);
 }
 
-/* Stack, heap and what is mapped lie elsewhere, as far as the layout's number says. */
+/* Moves stack, heap and mappings by what the layout's number says. */
 static void move(struct batch_run *job, struct check_plan *plan, const char *place, size_t index,
                  uint64_t layout)
 {

@@ -26,7 +26,7 @@ struct suite {
     const char *at;
     unsigned line;
     struct value value;
-    /* of the benchmark whose keys are read; of all, before the first */
+    /* common: keys before the first benchmark; now: the benchmark whose keys are being read */
     struct check_case common, now;
     struct value cpus, common_cpus;
     char *name;

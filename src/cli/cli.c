@@ -533,7 +533,7 @@ static bool asks_for_help(const struct cli_command *command, int argc, char **ar
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return true;
         if (!strncmp(command->synopsis, "[--]", 4) && argv[i][0] != '-')
-            break; /* what follows belongs to the program that is run */
+            break; /* the rest belongs to the program */
     }
     return false;
 }

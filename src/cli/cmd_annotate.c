@@ -26,7 +26,7 @@ enum { GROUP, CALLERS, GROUPS }; /* CALLERS: NULL: there are no call stacks */
 
 struct annotate {
     struct spex_feed feed;             /* into groups */
-    struct spex_group *groups[GROUPS]; /* of the function */
+    struct spex_group *groups[GROUPS]; /* groups of the chosen function */
     const struct spex_symbol *symbol;
     struct spex_analysis *analysis;
     VEC(struct listing_exact) exact; /* in order of address, with --exact */
@@ -43,7 +43,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         }
 }
 
-/* What is counted of all functions, of which one is chosen then. */
+/* Counts of all functions, from which one is then chosen. */
 struct every {
     struct spex_group *pcs, *calls; /* instructions; callers, or NULL */
     struct spex_group *symbols;     /* functions */

@@ -60,7 +60,7 @@ struct branch {
     struct spex_group *groups[SECTIONS];
 };
 
-/* Those of samples that have all of these. */
+/* Chooses the samples that have all of these fields and flags. */
 static size_t choose(const struct spex_sample *const *samples, size_t count, unsigned present,
                      unsigned flags, const struct spex_sample **chosen)
 {

@@ -183,7 +183,8 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
     const struct spex_sharing_totals *t = spex_sharing_totals(s);
     const struct spex_shared_line *line;
     struct out *out = &p->out;
-    size_t counts[4] = {0}, quiet = 0; /* by kind; locks */
+    size_t counts[4] = {0},
+           quiet = 0; /* harmful lines by kind, the last of them locks; harmless lines */
     char a[32], b[32];
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
         if (line->score >= SPEX_FINDING_SCORE)

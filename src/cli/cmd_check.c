@@ -70,7 +70,7 @@ static void copy_list(struct cli_list *to, const struct cli_list *from)
     }
 }
 
-/* One program: its name is that of its file, with the arguments. */
+/* Adds a program, named by its file and arguments. */
 static void add_program(const struct check_case *standard, const char *name, char **argv,
                         struct check_plan *plan)
 {
@@ -181,7 +181,7 @@ static int check_in(const struct check_options *o, char **argv, struct check_pla
     size_t count = new->count;
     if (status)
         return status;
-    if (suite && !argv[1]) /* all of it: what is no longer in the suite goes */
+    if (suite && !argv[1]) /* the whole suite ran: drop what is no longer in it */
         check_results_free(old);
     check_baseline_merge(old, new);
     status = check_baseline_write(path, old);

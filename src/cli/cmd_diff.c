@@ -459,7 +459,7 @@ static void print_findings(struct comparison *c)
         for (size_t i = 0; (finding = spex_findings_at(c->advice[s].findings, i)); i++) {
             bool both = has(c->advice[!s].findings, finding->kind);
             if (!s && both)
-                continue; /* as B says it */
+                continue; /* B's finding of this kind is shown instead */
             if (!any)
                 out_char(&p->out, '\n');
             any = true;

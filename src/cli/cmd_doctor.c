@@ -25,7 +25,7 @@ struct doctor_options {
 struct piece {
     const char *name, *what;
     bool (*look)(char found[FOUND]);
-    const char *costs, *get; /* without it; NULL: what look says has the advice */
+    const char *costs, *get; /* what lacking it costs, how to get it; NULL: look() advises */
 };
 
 /* ---- looking ---- */

@@ -189,7 +189,7 @@ static void put_value(struct out *out, const char *value)
     }
 }
 
-/* Below date=DAY/host=NAME of a directory: the day, of UTC, on which the profile ended. */
+/* Puts the file below date=DAY/host=NAME; DAY is when the profile ended, in UTC. */
 static int put_partition(struct profile *p, const struct export_format *format,
                          const char *directory, const struct asked *asked)
 {

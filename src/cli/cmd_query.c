@@ -41,7 +41,7 @@ struct opened {
 
 struct work {
     const struct query_command *command;
-    struct profile_options options; /* of each profile */
+    struct profile_options options; /* options for opening each profile */
     struct opened *opened;
     struct query *query;
     const char *sql;
@@ -267,7 +267,8 @@ static int ask(struct work *w, char **files)
         return status;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set, NULL); /* for the threads of DuckDB, too */
+    pthread_sigmask(SIG_BLOCK, &set,
+                    NULL); /* before DuckDB starts threads, which inherit the mask */
     snprintf(spill, sizeof spill, "%s/spex-query-XXXXXX", temporary ? temporary : "/tmp");
     bool spills = mkdtemp(spill);
     bool interrupted = false;

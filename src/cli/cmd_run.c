@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct run_command {
-    struct record_options record; /* first: its rows are those of spex record */
+    struct record_options record; /* first, since spex record's option rows point into it */
     bool html, mem, c2c, branch;
 };
 
@@ -23,7 +23,8 @@ static int record_apart(const struct record_options *o, char **argv)
 {
     int how = 0;
     fflush(NULL);
-    void (*interrupt)(int) = signal(SIGINT, SIG_IGN); /* it reaches the recording by itself */
+    void (*interrupt)(int) =
+        signal(SIGINT, SIG_IGN); /* Ctrl-C also reaches the recording, which handles it */
     pid_t pid = fork();
     if (!pid) {
         signal(SIGINT, interrupt);
@@ -84,7 +85,7 @@ static int run_run(void *options, int argc, char **argv)
         return CLI_DATA;
     o->record.output = path;
     int status = record_apart(&o->record, argv);
-    if (stat(path, &st) || !st.st_size) { /* there is nothing to look at: it has said why */
+    if (stat(path, &st) || !st.st_size) { /* nothing was recorded, and record has said why */
         unlink(path);
         return status ? status : CLI_DATA;
     }

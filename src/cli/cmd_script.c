@@ -33,8 +33,8 @@ struct script {
     struct profile *p;
     const struct script_options *options;
     spex_sample_sink *put; /* makes the lines of samples; the context is a writer */
-    struct writer writer;  /* of this thread */
-    struct writer *others; /* of the threads that make slices, if there are any */
+    struct writer writer;  /* writer of the calling thread */
+    struct writer *others; /* writers of the threads that make slices, if any */
     /* itrace */
     bool letters[128];
     uint64_t period;
@@ -99,7 +99,7 @@ enum {
 _Static_assert((int)PERF_EVENTS_END == (int)PERF_EVENTS, "one text per event");
 static const struct {
     char letter;
-    uint8_t bit; /* of the Events packet, for those that are one */
+    uint8_t bit; /* bit of the Events packet, for rows that are events */
     const char *name;
 } perf_events[PERF_EVENTS] = {
     [L1D_MISS] = {'f', SPEX_EV_L1D_MISS, "l1d-miss"},

@@ -49,7 +49,7 @@ struct population {
     size_t size, used;                   /* size is a power of two */
     uint64_t operations, cycles, kernel; /* kernel: cycles of system calls, not in cycles */
     uint64_t unseen;                     /* time that is taken for the kernel's */
-    double time;                         /* that samples share, in cycles */
+    double time;                         /* cycles that samples share */
 };
 
 /* Of the time that the samples share: the counter of these profiles counts cycles. */
@@ -120,7 +120,7 @@ struct score {
     struct errors {
         unsigned count;
         double *each, median; /* relative */
-    } shorts, larges;         /* of the others; of these those that a reader looks at */
+    } shorts, larges;         /* other rows; those of them that are large */
 };
 
 static int by_error(const void *a, const void *b)

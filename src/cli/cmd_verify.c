@@ -29,9 +29,9 @@ struct options {
 
 struct run {
     const struct options *options;
-    struct arch_features features;        /* of --features */
-    struct arch_features core;            /* of the core that recorded */
-    const struct arch_features *in_use;   /* one of these; NULL: anything passes */
+    struct arch_features features;        /* features of --features */
+    struct arch_features core;            /* features of the core that recorded */
+    const struct arch_features *in_use;   /* one of the two above; NULL: every feature is allowed */
     struct window *window;                /* --time */
     const char *name;                     /* of the input */
     struct spex_verifier verifier, after; /* state before the current piece, and after it */

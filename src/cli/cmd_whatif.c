@@ -121,7 +121,7 @@ struct function {
 struct functions {
     struct function *items;
     size_t count, capacity;
-    double time[2], square[2]; /* of all functions of a variant */
+    double time[2], square[2]; /* sums over all functions of a variant */
 };
 
 static struct function *find(struct functions *all, char *name)

@@ -170,7 +170,7 @@ static void fill_latency(struct profile *profile, struct table *table,
         [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
     if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
-        table_least(table, name); /* one of its values is a bound */
+        table_least(table, name); /* shown as "at least": one of its values is a bound */
     uint64_t all = row->stats.latency_count[SPEX_LATENCY_TOTAL];
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
@@ -413,7 +413,8 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     if (rest)
         note_rest(table, last, dropped, total, "(small rows merged: there are about %s in all)",
                   (size_t)spex_group_keys(group));
-    if (rest && profile->options->format != TABLE_AS_TEXT) { /* which have no such rows */
+    if (rest &&
+        profile->options->format != TABLE_AS_TEXT) { /* JSON and CSV have no row for the rest */
         char keys_text[32], samples_text[32];
         cli_error(
             "by %s: there are about %s; small ones, with %s samples, are merged and not listed",

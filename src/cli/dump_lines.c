@@ -75,7 +75,7 @@ static size_t zeros(const uint8_t *data, size_t size)
 static inline void start_line(struct dump *dump, uint64_t offset)
 {
     struct out *out = &dump->out;
-    char *start = out_room(out, LINE_ROOM), *p = start; /* for the whole line */
+    char *start = out_room(out, LINE_ROOM), *p = start; /* reserves room for the whole line */
     if (dump->options->format == DUMP_JSON) {
         struct json json = json_to(out);
         JSON_FIRST(&json, "offset", u64, offset);
@@ -229,7 +229,7 @@ static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_
         return 0;
     start_line(dump, offset);
     char *p = out_room(&dump->out, LINE_ROOM);
-    memcpy(p, known->text, 96); /* of a fixed size: a few moves */
+    memcpy(p, known->text, 96); /* a fixed size compiles to a few moves */
     if (known->size > 96)
         memcpy(p + 96, known->text + 96, sizeof known->text - 96);
     dump->out.size += known->size;
@@ -263,7 +263,7 @@ static inline size_t perf_alignment(const struct dump_style *options, uint64_t o
     if (size < boundary)
         return 0;
     size_t rest = size - length < 16 - length ? size - length : 16 - length;
-    return length + zeros(data + length, rest); /* one line with the padding after */
+    return length + zeros(data + length, rest); /* one line includes the padding after it */
 }
 
 /* The data ends inside a packet: what there is of it. */

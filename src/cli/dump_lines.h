@@ -34,7 +34,7 @@ struct dump {
     size_t rest;         /* where the line goes on after its offset */
     enum spex_text_style style;
     const struct dump_style *options;
-    const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
+    const struct spex_perf_queue *queue; /* queue that packets come from; NULL for a raw stream */
 };
 
 /* False: no memory; dump_fini() all the same. */

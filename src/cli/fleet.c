@@ -12,7 +12,7 @@
 enum { CREDENTIALS_MOST = 64 << 10 };
 
 struct credentials {
-    char *text; /* of the file that the others are parts of */
+    char *text; /* text of the credentials file; the others point into it */
     const char *user, *password;
 };
 

@@ -15,7 +15,7 @@
 #define WHERE "{where}"
 
 struct asked {
-    struct out answer; /* of a temporary file: it may be of any size */
+    struct out answer; /* backed by a temporary file, since it may be large */
     enum table_format format;
 };
 

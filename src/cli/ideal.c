@@ -20,7 +20,7 @@ static const struct kind {
 /* ---- reading ---- */
 
 struct place {
-    char *name; /* of a function, file or object; NULL: an address */
+    char *name; /* name of a function, file or object; NULL: an address */
     unsigned bit;
     uint64_t first, last; /* addresses, or lines of code; 0: none */
     bool all, found;
@@ -175,8 +175,8 @@ bool ideal_large_pages(const char *spec)
 struct where {
     struct spex_module *module;
     const char *program;
-    uint64_t bias;        /* of addresses in memory against those of the module */
-    uint64_t first, last; /* of its code, in addresses of the module */
+    uint64_t bias;        /* run-time address minus module address */
+    uint64_t first, last; /* range of its code, in module addresses */
 };
 
 static void add_range(struct ideal *ideal, const struct place *place, const char *program,
@@ -220,7 +220,7 @@ static bool is_file(const char *file, const char *name)
     return n >= m && !strcmp(file + n - m, name) && (n == m || file[n - m - 1] == '/');
 }
 
-/* Is the instruction, in this function, of the place? */
+/* Whether the place contains this instruction of this function. */
 static bool has_code(const struct where *where, const struct place *place,
                      const struct spex_symbol *symbol, uint64_t address)
 {
@@ -280,7 +280,7 @@ static void find_in(struct ideal *ideal, const struct spex_perfdata *file, size_
     const char *program = spex_perfdata_comm(file, map->tid, map->time);
     struct where where = {.program = program ? program : ""};
     bool code = map->pid >= 0 && !map->data && map->prot & 4;
-    for (size_t i = 0; code && i < index; i++) { /* of another process of the program */
+    for (size_t i = 0; code && i < index; i++) { /* may already be listed for another process */
         const struct spex_perf_map *other = spex_perfdata_map_at(file, i);
         const char *also = spex_perfdata_comm(file, other->tid, other->time);
         code = other->start != map->start || other->pgoff != map->pgoff ||

@@ -128,12 +128,12 @@ struct listing {
     bool with_source;
     struct table *table;
     struct sources *sources;
-    struct spex_line last;        /* whose source was shown */
+    struct spex_line last;        /* line whose source was shown last */
     const struct sampled *sample; /* the next */
     size_t exact;                 /* the next of the counted ones */
     uint8_t code[4 * PIECE];
     char text[PIECE][SPEX_INSTRUCTION_TEXT];
-    /* of the instructions of `text`: what they use, and so wait for */
+    /* registers that the instructions of `text` use, and so wait for */
     struct code_use uses[PIECE];
     uint32_t words[PIECE];
     double cost[PIECE];
@@ -233,7 +233,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
     out_init(&inlined, -1);
     for (size_t i = 0; i < count; i++) {
         uint64_t address = start + 4 * i;
-        if (i >= have) { /* no code: go on at the next sample */
+        if (i >= have) { /* no code here: continue at the next sample */
             if (!l->sample->row || (l->sample->address - start) / 4 >= count)
                 break;
             if (l->sample->address > address) {
@@ -360,7 +360,7 @@ static void fill_source(struct profile *p, struct table *table, struct sources *
 {
     const struct spex_symbol *symbol = spex_row_symbol(group, row, 0);
     const uint64_t *key = group_key(group, row, 1);
-    if (!symbol || !(key[1] >> 63) || key[0] & 1) /* no line is known */
+    if (!symbol || !(key[1] >> 63) || key[0] & 1) /* the key holds no line */
         return;
     struct spex_line line = {.file = (const char *)(uintptr_t)key[0], .line = (unsigned)key[1]};
     struct spex_line first;

@@ -26,9 +26,9 @@ struct by_type {
     struct spex_group *group;
     struct place_cache *places;
     const char *wanted;
-    const char *type; /* of the last sample, and whether it is wanted */
+    const char *type; /* type of the last sample, and whether it is the wanted one */
     bool matches;
-    uint64_t samples, spent; /* of all accesses */
+    uint64_t samples, spent; /* samples and time of all accesses */
 };
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
@@ -90,7 +90,7 @@ static int by_offset(const void *a, const void *b)
     return ORDER((*x)->offset, (*y)->offset);
 }
 
-/* Bytes and lines of members in order of their offsets; those of unions lie on each other. */
+/* Computes bytes and lines of members, in order of offset; members of unions overlap. */
 static void measure(struct hot *hot)
 {
     uint64_t end = 0, last_line = UINT64_MAX;

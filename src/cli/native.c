@@ -199,7 +199,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
         native_tell(s, NATIVE_WAKE);
     } else if (signo == SIGUSR2 && snapshots) {
         native_tell(s, NATIVE_SNAPSHOT);
-    } else if (signo == SIGUSR1 || signo == SIGUSR2) { /* for the program, as under QEMU */
+    } else if (signo == SIGUSR1 || signo == SIGUSR2) { /* passed on to the program, as under QEMU */
         if (program > 0)
             kill(program, signo);
     } else if (program > 0 && (signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL) {

@@ -15,18 +15,18 @@ enum { OUTPUT_PATH = 4096 };
 
 enum output_how {
     OUTPUT_KEEPS = 1,    /* an older file becomes FILE.old */
-    OUTPUT_PRIVATE = 2,  /* for the user alone, as profiles are */
+    OUTPUT_PRIVATE = 2,  /* readable by the user alone, as profiles are */
     OUTPUT_TRUTH = 4,    /* there will be a FILE.truth, too */
     OUTPUT_IN_PLACE = 8, /* may be the input itself, which is kept as FILE.old */
-    OUTPUT_ASKED = 16,   /* the permissions are what the user said */
+    OUTPUT_ASKED = 16,   /* keep the permissions that the user asked for */
 };
 
 struct output {
     const char *name;       /* as given */
-    char path[OUTPUT_PATH]; /* of the file itself: links are followed */
+    char path[OUTPUT_PATH]; /* the file itself, links resolved */
     int stream;             /* a device, FIFO or standard output, open; else -1 */
     unsigned how;           /* enum output_how */
-    mode_t mode;            /* of the file that will be made */
+    mode_t mode;            /* permissions of the new file */
     struct output_older {   /* what would be replaced: the file, and its FILE.old */
         bool there;
         dev_t device;

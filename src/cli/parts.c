@@ -36,7 +36,7 @@ bool parts_parse(const char *text, struct parts_limit *limit)
 
 /* Where AUX bytes are in the run's file. */
 struct kept {
-    uint64_t offset, size, at; /* in the CPU's AUX area; in the file */
+    uint64_t offset, size, at; /* offset and size in the CPU's AUX area; position in the file */
     int32_t cpu;
 };
 
@@ -50,7 +50,7 @@ struct splitting {
     size_t kept_count, kept_room;
     struct engine_event *state; /* earlier events that a part must repeat */
     size_t state_count, state_room;
-    struct spex_perf_writer *writer; /* of the current part */
+    struct spex_perf_writer *writer; /* writer of the current part */
     unsigned number;
     uint64_t bytes, since, total; /* AUX bytes of the part; its first time; bytes of all files */
     bool failed;
@@ -85,7 +85,7 @@ static void part_name(const struct splitting *s, char *name, size_t size)
 static bool put_part(const struct splitting *s, const char *made)
 {
     struct output part = *s->output;
-    part.how = OUTPUT_PRIVATE; /* that of an earlier recording is replaced */
+    part.how = OUTPUT_PRIVATE; /* replaces a part of an earlier recording */
     snprintf(part.path, sizeof part.path, "%.*s.%05u", OUTPUT_PATH - 32, s->output->path,
              s->number);
     return output_put(&part, made);

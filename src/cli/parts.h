@@ -9,7 +9,7 @@
 #include <spex/perfdata.h>
 
 struct parts_limit {
-    uint64_t bytes; /* of AUX data in a part; 0: any */
+    uint64_t bytes; /* most bytes of AUX data in a part; 0: no limit */
     uint64_t time;  /* ns from its first AUX record to the beginning of its last one; 0: any */
 };
 

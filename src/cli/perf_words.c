@@ -21,7 +21,7 @@ static const struct perf_word words[] = {
     {"annotate", "-s", "symbol", NULL},
     {"report annotate script c2c", "-k", "vmlinux", NULL},
 
-    /* what spex does anyway */
+    /* ignored: spex always does this */
     {READ, "--stdio --stdio2 --force --demangle", "", NULL},
     {"dump verify", "-v --verbose", "", NULL},
     {FILTER, "-f", "", NULL},
@@ -207,7 +207,7 @@ static const struct perf_word words[] = {
     {"", "pack bundle", NULL, "'spex archive' packs a profile with its programs"},
     {"", "manual man docs", NULL, "'spex help NAME', and 'man spex'"},
 
-    /* of perf, and not here */
+    /* perf's commands that spex does not have */
     {"", "trace probe bench sched lock ftrace timechart kmem kwork daemon iostat kallsyms", NULL,
      "spex is about SPE alone; perf has this"},
 };

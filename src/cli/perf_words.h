@@ -11,7 +11,7 @@ struct perf_word {
     const char *where; /* commands that it is about; "" for commands themselves; or --OPTION */
     const char *words; /* perf's spellings */
     const char *ours;  /* exactly the same: our option's long name, "" for what spex does anyway */
-    const char *says;  /* or not the same: what to do instead */
+    const char *says;  /* what to use instead, if not the same */
 };
 
 /* The row about a word of size bytes, or NULL. */

@@ -75,7 +75,7 @@ static int parse_limit(struct profile *p, const struct profile_options *options)
 
 static void open_output(struct profile *p)
 {
-    enum { READABLE = 120 }; /* not a terminal: a width for a person who reads the file */
+    enum { READABLE = 120 }; /* width where output is a file that a person will read */
     p->width = cli_columns();
     p->whole_names = !p->width; /* long lines, for those who search in them */
     if (!p->width)
@@ -236,7 +236,7 @@ int profile_run_all(struct profile *p, const struct spex_sink *sinks, size_t cou
     struct spex_error error;
     enum spex_status status = spex_analysis_pass(p->analysis, sinks, count, &error);
     cli_progress_end();
-    if (p->progress) /* of files that were fetched */
+    if (p->progress) /* end the progress line of downloads */
         fputs("\r\033[K", stderr);
     p->progress = false;
     if (status)

@@ -205,7 +205,7 @@ static bool has_erratum(const struct profile *p, uint32_t midr)
 struct profile_bias profile_bias(const struct profile *p, size_t never)
 {
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
-    /* others than asked for are missing where there are filters */
+    /* with filters, missing samples show nothing */
     return (struct profile_bias){s->filters[0] || p->filter_count ? 0 : never,
                                  has_erratum(p, s->midr) ? "1694299" : NULL};
 }

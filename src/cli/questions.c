@@ -212,7 +212,7 @@ static bool is_part(char c)
            ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Does SQL have this word? */
+/* Whether the SQL text contains this word. */
 static bool mentions(const char *sql, const char *word)
 {
     size_t n = strlen(word);

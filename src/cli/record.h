@@ -22,7 +22,7 @@ struct record_options {
     const char *output, *control, *start_at, *stop_at, *delay, *parts, *suite;
     uint64_t max_size;
     bool truth, stacks, allocs, quiet, setup;
-    bool live; /* native: for a reader of the file while it grows */
+    bool live; /* native: the file is read while it grows */
 };
 
 /* clang-format off */

@@ -13,7 +13,7 @@ struct rows {
     char **names;
     enum query_kind *kinds;
     size_t *widths;
-    char **held; /* text: the first rows, from which the widths follow */
+    char **held; /* text: the first rows, which set the column widths */
     size_t held_rows;
     uint64_t shown;
     struct out cell;

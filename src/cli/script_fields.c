@@ -104,7 +104,7 @@ static void text_field(struct script_fields *l, struct out *out, const struct sp
         else if (sample->record->present & SPEX_HAS_PC)
             out_hex(out, sample->pc);
         break;
-    case EXPORT_SYMBOL: /* with the file; if the pc precedes it, the pc has written it all */
+    case EXPORT_SYMBOL: /* symbol and file; a pc field before it has already written both */
         if (!l->one_piece)
             code_text(l, out, sample, false);
         break;

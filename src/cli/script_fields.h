@@ -10,7 +10,7 @@
 
 struct script_fields {
     int format;     /* enum table_format */
-    bool perf;      /* as perf script prints them */
+    bool perf;      /* print as perf script does */
     bool one_piece; /* text: pc and symbol are adjacent */
     struct export_source source;
 };

@@ -247,7 +247,7 @@ static inline const struct plan *find_plan(struct script_lines *l, const struct 
 /* Where a line goes. */
 struct room {
     struct out *out;
-    char *start; /* of the line, or of what is left of it to write */
+    char *start; /* start of what is left of the line to write */
     char *limit; /* for pieces */
 };
 
@@ -464,7 +464,7 @@ static void prepare_runs(struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         enum export_from origin = export_fields[l->list[i]].from;
-        if (origin == EXPORT_FROM_FILE) /* then it is the same in all samples of a thread */
+        if (origin == EXPORT_FROM_FILE) /* a constant: the same in all samples of a thread */
             origin = EXPORT_FROM_THREAD;
         if (origin == EXPORT_FROM_STACK) /* too many for pieces */
             origin = EXPORT_FROM_ITSELF;

@@ -32,7 +32,7 @@ static const char *behind(const char *open)
     return NULL;
 }
 
-/* Of "operator" and what it is the operator of; 0: text does not begin with it. */
+/* Length of "operator" and its symbol; 0: text does not begin with it. */
 static size_t operator_length(const char *text)
 {
     static const char word[] = "operator";
@@ -47,9 +47,9 @@ static size_t operator_length(const char *text)
 static void fold(const char *text, bool templates, char *to)
 {
     static const char unnamed[] = "(anonymous namespace)";
-    enum { LEAST = 2 }; /* what the dots take */
+    enum { LEAST = 2 }; /* width of the dots */
     const char *before = text;
-    bool closed = true; /* else looking for the end of each bracket would take long */
+    bool closed = true; /* false once a bracket has no end: saves searching again */
     while (*text) {
         bool word = text > before && (isalnum((unsigned char)text[-1]) || text[-1] == '_');
         size_t whole = word ? 0 : operator_length(text);

@@ -57,7 +57,7 @@ int spool_open(struct spool *s, const char *path)
         spool_close(s);
         return CLI_DATA;
     }
-    give_back(s->directory, "recovered"); /* of a ship that was killed */
+    give_back(s->directory, "recovered"); /* left by a ship that was killed */
     return CLI_OK;
 }
 
@@ -88,7 +88,8 @@ static bool is_finished(int directory, const char *name, const struct stat *st)
     close(fd);
     if (!lent || error == EAGAIN)
         return !lent;
-    return time(NULL) - st->st_mtim.tv_sec >= OLD_ENOUGH; /* not ours, or a system without leases */
+    return time(NULL) - st->st_mtim.tv_sec >=
+           OLD_ENOUGH; /* another user's file, or no leases on this system */
 }
 
 static int by_age(const void *a, const void *b)

@@ -14,7 +14,7 @@
 struct spool_file {
     char *name;
     dev_t device;
-    ino_t inode; /* of the file that had the name when the directory was read */
+    ino_t inode; /* inode of the file when the directory was read */
     uint64_t size;
     struct timespec written;
     bool finished;  /* nobody has it open for writing */
@@ -26,7 +26,7 @@ struct spool {
     int directory, lock;
     struct spool_file *files; /* oldest first */
     size_t count, capacity;
-    uint64_t bytes; /* of all, those set aside too */
+    uint64_t bytes; /* size of all files, set-aside ones included */
 };
 
 /* CLI_OK, or the exit status after a message: no such directory, or another ship is at work. */

@@ -8,12 +8,12 @@
 #include "base/json.h"
 
 enum table_format { TABLE_AS_TEXT, TABLE_AS_JSON, TABLE_AS_CSV };
-extern const char *const table_formats[]; /* for CLI_CHOICE */
+extern const char *const table_formats[]; /* values for CLI_CHOICE */
 
 enum table_type {
     TABLE_TEXT,    /* left aligned */
     TABLE_COUNT,   /* 26,412 */
-    TABLE_NUMBER,  /* 142, 3.5: as it is, at most one decimal */
+    TABLE_NUMBER,  /* 142, 3.5: at most one decimal */
     TABLE_RATE,    /* 1.28 */
     TABLE_SCALED,  /* 66.2M */
     TABLE_PERCENT, /* fraction; 61.2% */
@@ -29,7 +29,7 @@ struct table_column {
     unsigned char rank; /* text: 0 always shown; higher ranks are left out first on a narrow
                            terminal; 255 only on request */
     const char *help;
-    bool key; /* what a row is about: shown though -F does not name one */
+    bool key; /* identifies the row: shown even if -F does not name it */
 };
 
 enum table_style { TABLE_PLAIN, TABLE_HOT, TABLE_WARM, TABLE_DIM, TABLE_BOLD };
@@ -65,7 +65,7 @@ size_t table_rows(const struct table *table);
 
 struct table_options {
     enum table_format format;
-    unsigned width;           /* text; 0: as wide as needed */
+    unsigned width;           /* width of text output; 0: as wide as needed */
     bool colour, whole_names; /* text: names that do not fit are not cut */
     const char *indent;       /* text, before every line */
 };

@@ -14,7 +14,7 @@
 static struct {
     bool off;
     pid_t pager;      /* or 0 */
-    unsigned columns; /* of the terminal behind the pager */
+    unsigned columns; /* width of the terminal behind the pager */
 } terminal;
 
 unsigned cli_columns(void)
@@ -70,7 +70,7 @@ void cli_pager_start(void)
         close(ends[1]);
         /* Leave at the end of a short text, keep colours, leave the text on the screen. */
         setenv("LESS", "FRX", 0);
-        /* One that is not there, of which the shell complains, must not cost the text. */
+        /* If the pager is missing, the shell complains; the text must still be printed. */
         char *script = NULL;
         if (asprintf(&script, "%s\ncase $? in 126|127) exec cat;; esac", command) >= 0)
             execl("/bin/sh", "sh", "-c", script, (char *)NULL);

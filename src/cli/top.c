@@ -307,7 +307,7 @@ bool top_look(const struct top_recording *r, const struct top_view *view, struct
         int null = open("/dev/null", O_WRONLY);
         dup2(ends[1], STDOUT_FILENO);
         if (null >= 0)
-            dup2(null, STDERR_FILENO); /* of a profile that is not whole yet */
+            dup2(null, STDERR_FILENO); /* hides messages about a profile that is still growing */
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         size_t count = find_files(r, paths);

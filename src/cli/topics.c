@@ -87,7 +87,7 @@ static void print_sources(struct out *out, const char *text)
         snprintf(line, sizeof line, "%.*s", (int)length, text);
         if (line[0] == '#' || sscanf(line, "%31s %63s %15s", key, value, source) != 3)
             continue;
-        source[strcspn(source, ":")] = '\0'; /* which one follows */
+        source[strcspn(source, ":")] = '\0'; /* drops the reference after the colon */
         size_t i = 0;
         while (i < n && strcmp(kinds[i].name, source))
             i++;

@@ -15,10 +15,10 @@ enum { PATIENCE = 60 * 1000 }; /* ms without a word: a shell with another prompt
 struct state {
     int keyboard, screen;
     const char *prompt;
-    size_t found; /* characters of the prompt that came last; all: it is there */
+    size_t found; /* characters of the prompt matched so far */
     char text[512];
-    size_t from, to; /* what is to be typed */
-    char last;       /* what was typed last */
+    size_t from, to; /* range of text still to type */
+    char last;       /* last character typed */
     bool ended;      /* standard input */
     bool deaf;       /* nobody reads standard output */
 };

@@ -11,7 +11,7 @@
 
 struct typist {
     pid_t process;
-    int keyboard, screen; /* what QEMU reads and writes; close both once it has them */
+    int keyboard, screen; /* QEMU's input and output; close both after it has started */
 };
 
 /*
@@ -20,7 +20,7 @@ struct typist {
  * if it cannot start.
  */
 bool typist_start(struct typist *typist, const char *prompt);
-/* After QEMU has ended: waits until all is written; at once if that is not wanted any more. */
+/* After QEMU has ended: waits until all output is written, or with at_once does not wait. */
 void typist_end(const struct typist *typist, bool at_once);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* ---- variants ---- */
 
-struct choice { /* one --model with several values */
+struct choice { /* a --model option with several values */
     const char *key;
     size_t key_length;
     const char *values[WHATIF_VARIANTS];
@@ -164,7 +164,7 @@ static int find_ideal(const struct profile_options *reading, const struct whatif
     for (size_t v = 1; v < plan->count && !status; v++) {
         struct engine_ideal *ranges;
         status = ideal_find(plan->variants[v].ideal, &p, &ranges, &runs[v].options.ideal_count);
-        runs[v].options.ideal = ranges; /* as long as the command */
+        runs[v].options.ideal = ranges; /* lives as long as the command */
     }
     p.quiet = true;
     spex_analysis_close(p.analysis);

@@ -12,13 +12,13 @@ struct whatif_variant {
     char name[WHATIF_NAME];
     const char *cpu;
     struct cli_list model; /* words of --model */
-    const char *ideal;     /* of --ideal, or NULL */
+    const char *ideal;     /* text of --ideal, or NULL */
 };
 
 struct whatif_plan {
     struct whatif_variant variants[WHATIF_VARIANTS];
     size_t count;
-    char *text; /* that the words lie in */
+    char *text; /* buffer that the words point into */
     size_t text_used;
 };
 
@@ -58,13 +58,13 @@ struct whatif_finding {
     char *ideal; /* a word of --ideal; NULL: there is none for it */
     char *title, *text, *advice;
     double share; /* of the time */
-    double saves; /* of the run's time, at most; by the caller */
+    double saves; /* largest share of the run's time; filled in by the caller */
 };
 struct whatif_findings {
     struct whatif_finding *items;
     size_t count, capacity;
 };
-/* CLI_OK or the exit code. file: a profile, NULL for those of the options. */
+/* CLI_OK or the exit code. file: a profile; NULL: the profiles of the options. */
 int whatif_find(const struct profile_options *reading, const char *file,
                 struct whatif_findings *findings);
 /* By what they save. */

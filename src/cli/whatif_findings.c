@@ -71,7 +71,7 @@ static void add(struct whatif_findings *to, const struct spex_finding *finding,
         title = words_of(finding, WORDS_FOUND, true);
     }
     memory_checked(n < 0 ? NULL : title);
-    for (size_t i = 0; ideal && i < to->count; i++) /* one reason may be found twice */
+    for (size_t i = 0; ideal && i < to->count; i++) /* two findings may have one reason */
         if (to->items[i].ideal && !strcmp(to->items[i].ideal, ideal)) {
             free(ideal);
             free(title);

@@ -14,7 +14,8 @@ struct clickhouse_options {
     const char *ca;              /* file of certificates to trust; NULL: the system's */
     unsigned patience;           /* seconds for which a server may be all but silent; 0: 300 */
     unsigned retry;              /* seconds for which temporary errors are tried again */
-    void (*waiting)(void *context, const char *why, unsigned ms); /* before each; may be NULL */
+    void (*waiting)(void *context, const char *why,
+                    unsigned ms); /* called before each attempt; may be NULL */
     void *context;
 };
 
@@ -30,8 +31,8 @@ const char *clickhouse_database(const struct clickhouse *server);
 struct clickhouse_request {
     const char *query;
     const char *id; /* id of the query: the server does not run one id twice at the same time */
-    const char *settings; /* of the URL, "&name=value" each */
-    const void *body;     /* data of an insertion: then the query goes into the URL */
+    const char *settings; /* settings for the URL, "&name=value" each */
+    const void *body;     /* data to insert, in which case the query goes into the URL */
     size_t size;
     /*
      * Cleared, then a 0 after it that size does not count; or of a file, which then has the answer.
@@ -53,9 +54,9 @@ int clickhouse_code(const struct clickhouse *server);
 
 /* Waits before the next attempt, longer each time; false if the time to try again is over. */
 struct clickhouse_patience {
-    unsigned seconds; /* 0: as the options say */
+    unsigned seconds; /* 0: as long as the options say */
     unsigned next;    /* ms */
-    uint64_t begin;   /* ms; 0: has not begun */
+    uint64_t begin;   /* when it began, in ms; 0: not begun */
 };
 bool clickhouse_wait(struct clickhouse *server, struct clickhouse_patience *patience,
                      const char *why);

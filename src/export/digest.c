@@ -47,7 +47,7 @@ static void compress(struct digest *d, const uint8_t *block, bool last)
             m[i] |= (uint64_t)block[8 * i + k] << 8 * k;
     memcpy(v, d->state, sizeof d->state);
     memcpy(v + 8, start, sizeof start);
-    v[12] ^= d->size; /* of more than 2^64 bytes there are none */
+    v[12] ^= d->size; /* the high half of the size is always 0 */
     if (last)
         v[14] = ~v[14];
     for (unsigned round = 0; round < 12; round++) {
@@ -73,7 +73,7 @@ void digest_add(struct digest *d, const void *data, size_t size)
 {
     const uint8_t *p = data;
     while (size) {
-        if (d->used == DIGEST_BLOCK) { /* more follows: not the last */
+        if (d->used == DIGEST_BLOCK) { /* more data follows, so this block is not the last */
             d->size += DIGEST_BLOCK;
             compress(d, d->block, false);
             d->used = 0;

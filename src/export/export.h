@@ -23,15 +23,15 @@ extern const char *const export_weight_names[];
 
 struct export_settings {
     enum export_weight weight;
-    const enum export_column *columns; /* of tables; NULL: those of schema.def */
+    const enum export_column *columns; /* columns of tables; NULL: all of schema.def */
     size_t column_count;
     const char *input; /* as the user names it */
     const char *truth; /* name of the file of exact counts */
     const char *host, *boot;
     const char *filters;        /* for people */
     const char *version;        /* of spex */
-    struct export_fleet *fleet; /* of clickhouse alone */
-    unsigned threads;           /* of parquet: 2 and more, another one makes its pages */
+    struct export_fleet *fleet; /* for clickhouse alone */
+    unsigned threads;           /* parquet: with 2 or more, another thread makes its pages */
 };
 
 struct clickhouse;
@@ -43,17 +43,17 @@ struct export_fleet {
     const char *path; /* path of the file, which is read twice: its bytes name the batch */
     void (*waiting)(
         const struct export_fleet *fleet); /* called while another process sends it; may be NULL */
-    bool failed;          /* the pass ended early: what was read so far is not the file */
-    bool whole;           /* all of it was there */
-    uint64_t rows, there; /* sent; were there before */
-    uint64_t repaired;    /* parts that an earlier attempt left half */
+    bool failed;                           /* the pass ended early, so the samples are incomplete */
+    bool whole;                            /* all of it was there */
+    uint64_t rows, there;                  /* sent; were there before */
+    uint64_t repaired;                     /* parts that an earlier attempt left half */
 };
 
 struct export_job {
     struct spex_analysis *analysis;
     struct out *out;
     const struct export_settings *settings;
-    struct tables *tables; /* that the pass feeds as well; NULL: none */
+    struct tables *tables; /* side tables that the pass also fills; NULL: none */
     struct export_source source;
     struct out notes; /* lines of text */
     struct spex_error error;
@@ -81,7 +81,7 @@ extern const struct export_format *const export_formats[];
 /* The tables beside samples (tables.h), for a directory of Parquet files; the last has no name. */
 extern const struct export_format export_tables[];
 
-/* ClickHouse, after begin: is there something to send, and a server that takes it? */
+/* ClickHouse, after begin: whether there is something to send and a server to take it. */
 bool export_clickhouse_ready(const struct export_job *job);
 
 /* enum spex_want of a format with these settings. */

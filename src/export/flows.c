@@ -130,7 +130,7 @@ static void choose_module(struct flows *f)
     }
 }
 
-/* Does this A64 instruction end a run: a branch, or an exception? */
+/* Whether this A64 instruction ends a run: a branch, or an exception. */
 static bool ends_run(uint32_t word)
 {
     static const struct {
@@ -198,7 +198,7 @@ static int by_start(const void *a, const void *b)
     return x->start != y->start ? ORDER(x->start, y->start) : ORDER(x->end, y->end);
 }
 
-/* Keeps only those of the file; equal ones of several processes become one. */
+/* Keeps only runs in the file, and merges equal runs of several processes. */
 static void sort_runs(const struct flows *f, struct flow_run *runs, size_t *count)
 {
     size_t n = 0, m = 0;

@@ -11,8 +11,8 @@
 
 enum tally_part {
     TALLY_THREAD = 1 << 0, /* rows are of one thread */
-    TALLY_WHAT = 1 << 1,   /* of one kind of operation, with data from one source */
-    TALLY_STACK = 1 << 2,  /* of one call stack: for formats that want SPEX_WANT_STACK */
+    TALLY_WHAT = 1 << 1,   /* separate rows by kind of operation and data source */
+    TALLY_STACK = 1 << 2,  /* separate rows by call stack: for formats that want SPEX_WANT_STACK */
 };
 
 struct tally_row {
@@ -29,7 +29,7 @@ struct tally_row {
 
 struct export_frame {
     const char *name; /* any bytes; never NULL */
-    const char *file; /* of the source, NULL if it is not known */
+    const char *file; /* source file, NULL if unknown */
     unsigned line;    /* 0: not known */
     bool inlined;     /* into the frame around it */
     const struct spex_module *module;

@@ -30,14 +30,14 @@ struct ledger_row {
 
 struct ledger {
     struct clickhouse *server;
-    const char *suffix; /* of the tables that are written: "_local" in a cluster */
+    const char *suffix; /* suffix of the tables written to: "_local" in a cluster */
     char batch[NATIVE_ID + 1];
     char *host;
-    struct ledger_part *parts; /* that the server has of the batch */
+    struct ledger_part *parts; /* parts of the batch that the server has */
     size_t count, capacity;
     bool whole;                     /* there is nothing to send */
     uint64_t rows, repaired, there; /* sent; parts that were half; rows that were there */
-    uint32_t first, until;          /* of what was sent */
+    uint32_t first, until;          /* range of times that was sent */
     struct out query, answer;
 };
 
@@ -49,7 +49,7 @@ enum spex_status ledger_begin(struct ledger *ledger, struct clickhouse *server, 
                               const char *host, struct spex_error *error);
 void ledger_end(struct ledger *ledger);
 
-/* Is a part there already? */
+/* Whether the server already has a part. */
 bool ledger_has(const struct ledger *ledger, uint32_t part);
 /* Rows of a table: blocks of the Native format in compressed frames. */
 struct ledger_body {

@@ -29,9 +29,9 @@ struct native_cell {
 struct native_column {
     enum export_column column;
     enum export_from from;
-    unsigned bytes; /* of a number; 0: text */
+    unsigned bytes; /* bytes of a number; 0: text */
     bool optional;
-    struct out values, nulls; /* of the block under way */
+    struct out values, nulls; /* values and nulls of the current block */
     struct out made;          /* values by number of what the column follows from */
     struct native_cell *cells;
     size_t cell_capacity;
@@ -40,16 +40,16 @@ struct native_column {
 struct native {
     struct export_source *source;
     char batch[NATIVE_ID + 1];
-    int64_t wall_shift;    /* ns from perf's clock to that of the world */
-    uint32_t wall_end;     /* seconds: of samples without a time, or with one far off */
+    int64_t wall_shift;    /* ns from perf's clock to wall-clock time */
+    uint32_t wall_end;     /* seconds: time for samples without a time or with an absurd one */
     bool timed;            /* the shift is known */
-    uint32_t first, until; /* of all samples since first was set to UINT32_MAX */
+    uint32_t first, until; /* range of times of all samples since first was set to UINT32_MAX */
     size_t rows;
     struct out walls;
     struct native_column columns[EXPORT_COLUMNS];
     size_t column_count;
     struct ids ids[EXPORT_FROMS];
-    uint32_t *numbers[EXPORT_FROMS]; /* of the current samples */
+    uint32_t *numbers[EXPORT_FROMS]; /* numbers of the current samples */
     size_t numbers_capacity;
     struct out text;
 };

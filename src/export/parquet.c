@@ -278,7 +278,7 @@ static void put_schema(struct thrift *t, const struct parquet *p)
 static void put_pandas(struct thrift *t, const struct parquet *p)
 {
     static const struct {
-        const char *kind, *array[2]; /* not null, may be null */
+        const char *kind, *array[2]; /* names for not null, may be null */
     } kinds[] = {
         {"bool", {"bool", "boolean"}},    {"unicode", {"object", "object"}},
         {"uint8", {"uint8", "UInt8"}},    {"uint16", {"uint16", "UInt16"}},
@@ -313,7 +313,8 @@ static void put_pandas(struct thrift *t, const struct parquet *p)
         json_end(&json);
     }
     json_end(&json);
-    JSON_MEMBER(&json, "pandas_version", string, "1.0.0"); /* from which on these types are known */
+    JSON_MEMBER(&json, "pandas_version", string,
+                "1.0.0"); /* first version that knows these types */
     json_end(&json);
     out_char(&text, 0);
     thrift_begin(t);

@@ -20,7 +20,7 @@ enum parquet_type { PARQUET_BOOL, PARQUET_UINT, PARQUET_STRING };
 struct parquet_field {
     const char *name;
     enum parquet_type type;
-    unsigned bits;  /* of PARQUET_UINT: 8, 16, 32 or 64 */
+    unsigned bits;  /* for PARQUET_UINT: 8, 16, 32 or 64 */
     bool optional;  /* may be null */
     bool ascending; /* values mostly grow: no dictionary is tried */
 };
@@ -43,7 +43,7 @@ struct parquet_page {
 
 struct parquet_column {
     struct parquet_field field;
-    struct out pages; /* of the row group, with their headers */
+    struct out pages; /* pages of the row group, with headers */
     VEC(struct parquet_page) index;
     char *plain; /* the dictionary as it will be written */
     size_t plain_size, plain_capacity;
@@ -52,7 +52,7 @@ struct parquet_column {
     uint32_t *slots; /* 1 + entry by hash; of numbers of few bits by their value */
     size_t slot_count;
     bool by_value;
-    bool no_dictionary, many; /* in this group; it was too large in the group before */
+    bool no_dictionary, many; /* no dictionary in this group; it grew too large in the one before */
     uint64_t rows, nulls, uncompressed;
     unsigned encodings; /* a bit each */
     unsigned dictionary_pages, other_pages, other_encoding;
@@ -74,11 +74,11 @@ void parquet_maker_fini(struct parquet_maker *maker);
 
 struct parquet {
     struct out *out;
-    const char *name; /* of the table */
+    const char *name; /* name of the table */
     uint64_t written; /* bytes before what out still holds */
     struct parquet_column *columns;
     size_t column_count;
-    uint64_t rows; /* in groups that have ended */
+    uint64_t rows; /* rows in finished groups */
     struct out groups;
     size_t group_count;
     struct parquet_maker maker;
@@ -98,7 +98,7 @@ uint32_t parquet_entry_text(struct parquet_column *column, const char *text, siz
  */
 void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
-/* The same by any thread; count values for the rows in which defined is 1. */
+/* The same, callable by any thread; `count` values for the rows where defined is 1. */
 void parquet_make_mapped(struct parquet_maker *maker, struct parquet_column *column,
                          const uint32_t *map, const uint32_t *ids, size_t rows,
                          const uint32_t *used, size_t used_count);

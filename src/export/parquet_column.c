@@ -254,7 +254,7 @@ static void compress(struct parquet_maker *m, const char *data, size_t size)
         m->packed.size = n;
 }
 
-/* The page in body goes to the column's pages. */
+/* Appends the page in body to the column's pages. */
 static void finish_page(struct parquet_maker *m, struct parquet_column *c, size_t rows,
                         size_t nulls, int encoding, const struct parquet_range *range)
 {

@@ -9,7 +9,7 @@
 
 struct stack_ids {
     struct spex_analysis *analysis;
-    uint64_t *ids; /* by call; 0: not made yet */
+    uint64_t *ids; /* id of each call; 0: not made yet */
     size_t count;
     uint32_t path[SPEX_STACK_MAX]; /* calls to be made, innermost first */
 };

@@ -41,7 +41,7 @@ struct tables {
     uint32_t depth;
     struct spex_part part;
     struct spex_perf_event event;
-    unsigned flags; /* of the event: not yet given out */
+    unsigned flags; /* loss flags of the event that are not yet given out */
     struct out id;
     struct tables_cell *cells;
     size_t filled;
@@ -198,7 +198,7 @@ static bool next_call(struct tables *t)
     return true;
 }
 
-enum { LOST = 1 << 8 }; /* beside the flags of AUX records */
+enum { LOST = 1 << 8 }; /* a flag above those of AUX records */
 
 /* What an event says about losses. */
 static unsigned losses_of(const struct spex_perf_event *e)

@@ -36,7 +36,7 @@ size_t tables_columns(enum tables_id table);
 struct tables_cell {
     bool there;
     uint64_t number;
-    const char *text; /* of a STRING: any bytes, until the next row */
+    const char *text; /* a STRING's bytes, valid until the next row */
 };
 
 struct tables;

@@ -8,11 +8,11 @@
 struct texts {
     struct texts_block *blocks;
     size_t left;         /* bytes in the newest of them */
-    const char **starts; /* by number: valid UTF-8, a 0 after each */
+    const char **starts; /* start of each text by number: valid UTF-8, 0-terminated */
     size_t count, start_capacity;
     uint32_t *slots; /* 1 + number, by hash */
     size_t slot_count;
-    struct out text; /* one in the making */
+    struct out text; /* a text that is being built */
 };
 
 void texts_init(struct texts *strings);

@@ -22,7 +22,7 @@ static enum spex_status end_bolt(struct export_job *job)
     for (size_t i = 0; i < f->branch_count; i++) {
         const struct flow *b = &f->branches[i];
         if (!b->taken && f->run_count && !f->inferred)
-            continue; /* it is inside runs, so it would be counted twice */
+            continue; /* inside runs, so counted already */
         out_text(out, "B ");
         put_location(f, b->module, b->from);
         put_location(f, b->to_module, b->to);

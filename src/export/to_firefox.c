@@ -31,11 +31,11 @@ struct marker {
 struct firefox {
     struct export_job *job;
     struct tally *tally;
-    struct cell *cells; /* in order of time; after the pass by thread, then time */
+    struct cell *cells; /* in order of time; after the pass, by thread and time */
     size_t cell_count, cell_capacity, cells_put;
     struct ids threads; /* by tid */
     bool begun;
-    uint64_t first, width; /* of a piece of time, ns */
+    uint64_t first, width; /* start and length of a time slice, ns */
     uint32_t last;         /* the latest piece */
     struct marker *markers;
     size_t marker_count, marker_capacity;
@@ -131,7 +131,7 @@ static void find_markers(struct firefox *f)
 struct columns {
     struct texts texts;
     struct ids functions, frames, stacks; /* keys are their columns */
-    uint32_t *row_stack;                  /* by row - first */
+    uint32_t *row_stack;                  /* index: row - first */
 };
 
 static uint32_t find(struct ids *ids, uint64_t a, uint64_t b, uint64_t c)
@@ -441,7 +441,7 @@ static void put_meta(struct json *json, const struct firefox *f)
     json_end(json);
 }
 
-/* Cells of a thread together, those of each in the order in which they are. */
+/* Groups cells by thread and keeps their order within each. */
 static void sort_cells(struct firefox *f)
 {
     const struct tally_row *rows = f->tally->rows;

@@ -22,9 +22,9 @@ struct grind_row {
 
 /* Calls from an instruction. */
 struct grind_call {
-    const struct spex_module *module; /* that makes them */
+    const struct spex_module *module; /* module of the calling instruction */
     uint64_t address;
-    struct grind_row to; /* what they call; counts until they return */
+    struct grind_row to; /* the called function; counts run until it returns */
     uint64_t calls;
 };
 

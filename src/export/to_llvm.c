@@ -32,7 +32,7 @@ struct body {
 struct llvm {
     struct flows *flows;
     struct texts names;
-    struct ids by_name, by_entry; /* what has a line of declaration */
+    struct ids by_name, by_entry; /* functions with a known line of declaration */
     unsigned *name_line, *entry_line;
     size_t name_capacity, entry_capacity;
     struct ids node_ids, body_ids;
@@ -244,7 +244,7 @@ static void add_cold(struct llvm *l, const struct flow_run *runs, size_t count)
 {
     enum { MOST = 1 << 20 };
     const struct spex_symbol *last = NULL;
-    for (size_t i = 0; i < count; i++) { /* in order of addresses */
+    for (size_t i = 0; i < count; i++) { /* runs are in order of address */
         const struct spex_symbol *symbol = spex_module_symbol(l->flows->module, runs[i].start);
         if (!symbol || symbol == last || symbol->end - symbol->start > MOST)
             continue;

@@ -30,15 +30,15 @@ struct page {
     struct page *next; /* of all */
     size_t rows;
     bool ends_group;
-    uint32_t *numbers[EXPORT_FROMS]; /* of what the columns of a row follow from */
-    uint32_t *present;               /* of the rows, with EXPORT_ALWAYS */
+    uint32_t *numbers[EXPORT_FROMS]; /* numbers of each row's origins */
+    uint32_t *present;               /* `present` of each row, with EXPORT_ALWAYS */
     struct {
-        uint64_t *values; /* of the rows that have one */
+        uint64_t *values; /* values of the rows that have one */
         size_t count;
-        uint32_t *texts; /* 1 + where a text of the row's own begins; 0 none */
+        uint32_t *texts; /* 1 + start of the row's own text; 0: none */
     } columns[EXPORT_COLUMNS];
     struct out texts; /* each with a 0 after it */
-    struct out fresh; /* what new numbers stand for: see put_fresh */
+    struct out fresh; /* values of new numbers: see put_fresh */
 };
 
 /* Which numbers stand in a page. */
@@ -52,7 +52,7 @@ struct used {
 /* Of a thread that makes columns. */
 struct maker {
     struct parquet_maker parquet;
-    struct used own; /* of texts of the rows' own */
+    struct used own; /* dictionary of texts that rows do not share */
     uint8_t *defined;
 };
 
@@ -60,7 +60,7 @@ struct column {
     enum export_column column;
     enum export_from from;
     bool own_text;
-    uint32_t *map; /* by number: place in the dictionary */
+    uint32_t *map; /* dictionary index by number */
     size_t capacity;
 };
 
@@ -68,7 +68,7 @@ struct table {
     struct export_job *job;
     struct column columns[EXPORT_COLUMNS];
     size_t column_count;
-    int time;                  /* which column */
+    int time;                  /* index of the time column */
     bool wanted[EXPORT_FROMS]; /* whether a column comes from it */
     /* of the pass */
     struct origins numbers;

@@ -23,7 +23,7 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
  */
 struct stacks {
     struct ids ids;
-    uint32_t *frames; /* of all rows, root first */
+    uint32_t *frames; /* frames of all rows, root first */
     size_t count, capacity;
     size_t *ends; /* by row */
 };

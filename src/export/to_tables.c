@@ -13,7 +13,7 @@ enum { GROUP_ROWS = 1 << 16 };
 struct side {
     struct parquet file;
     size_t columns, rows;
-    uint32_t *map[TABLES_COLUMNS]; /* by row: the place in the column's dictionary */
+    uint32_t *map[TABLES_COLUMNS]; /* dictionary index by row */
     uint32_t *numbers;             /* 0, 1, 2, ... */
     struct out text;
 };

@@ -83,7 +83,7 @@ enum spex_status truth_read_kernel(const char *path, uint64_t *cycles, struct sp
     FILE *file = open_file(path, error);
     if (!file)
         return SPEX_IO;
-    while (fgets(line, sizeof line, file) && line[0] == '#') /* it stands before the rows */
+    while (fgets(line, sizeof line, file) && line[0] == '#') /* header lines come before the rows */
         if (!strncmp(line, kernel_mark, sizeof kernel_mark - 1))
             *cycles += strtoull(line + sizeof kernel_mark - 1, NULL, 10);
     fclose(file);

@@ -281,7 +281,7 @@ const char *export_text(struct export_source *s, const struct spex_sample *sampl
 unsigned export_wants(enum export_column column)
 {
     if (export_fields[column].from == EXPORT_FROM_CODE)
-        return SPEX_WANT_SYMBOL; /* also for code without a name: it has a cache */
+        return SPEX_WANT_SYMBOL; /* needed for unnamed code too, which is cached */
     switch (column) {
     case EXPORT_TIME:
         return SPEX_WANT_TIME;

@@ -20,7 +20,7 @@ struct export_source {
     const char *boot;  /* NULL: not known */
     uint64_t period;   /* 0: not known */
     bool can_estimate; /* a sample stands for period operations */
-    unsigned most;     /* what counters saturate at */
+    unsigned most;     /* value at which counters saturate */
     struct counters_end end;
     struct out built;         /* a text of several parts */
     struct stack_ids *stacks; /* NULL: samples have no call stacks of their own */
@@ -32,9 +32,9 @@ void export_source_fini(struct export_source *source);
 /* Where a number is and which packet it comes from, in the lower bits of a word. */
 struct export_number {
     uint64_t mask;
-    unsigned has; /* enum spex_has, or EXPORT_ALWAYS; 0: not one of these */
+    unsigned has; /* enum spex_has or EXPORT_ALWAYS; 0: neither */
     uint16_t at;
-    bool raw; /* in the record, otherwise in the sample */
+    bool raw; /* field of the record; otherwise of the sample */
 };
 enum { EXPORT_ALWAYS = 1u << 16 };
 
@@ -49,7 +49,7 @@ static inline uint64_t export_read(const struct spex_sample *sample, struct expo
 }
 
 enum { EXPORT_KEY = 4 };                     /* words */
-#define EXPORT_KEY_THERE (UINT64_C(1) << 63) /* in every key: none is all zero */
+#define EXPORT_KEY_THERE (UINT64_C(1) << 63) /* set in every key, so that no key is 0 */
 
 /* What the columns of THREAD, CODE or OUTCOME follow from. */
 static inline __attribute__((always_inline)) void

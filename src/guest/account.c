@@ -556,7 +556,7 @@ static bool step(struct flow *f)
     struct block *block = block_of(word);
     uint64_t end = f->scan < f->seen ? word_at(f, f->scan) : f->end;
     struct timing_run run = account_ended(block, end);
-    if (!end) /* it is the last, and nobody judged it */
+    if (!end) /* the last block, whose branch was not judged */
         run.mispredicted = timing_predict(f->core, &block->timing, run.next);
     uint64_t first = f->at + 1, words[FLOW_REGISTERS];
     if (plugin.user.stacks) {

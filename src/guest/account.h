@@ -54,7 +54,7 @@ struct flow {
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;                   /* of the thread, the host's number; 0 until it has begun */
-    bool inside;               /* it looks whose turn it is */
+    bool inside;               /* it is looking whose turn it is */
     bool calls;                /* makes a system call */
     bool away;                 /* which may wait: others go on */
     uint64_t runs;             /* 0, or how often the thread had run when it was last seen there */
@@ -65,7 +65,7 @@ struct flow {
     uint64_t held;             /* before it has entered the kernel: in this order; or 0 */
     bool woken;                /* another thread's call let it go on from there */
     uint64_t word;             /* of a futex at which it waits, or 0 */
-    unsigned words;            /* until others are looked at */
+    unsigned words;            /* words left until it looks at others */
     unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
     uint64_t taken;            /* lines that it took from other cores */
     uint64_t since;            /* its time when its turn began */
@@ -86,20 +86,21 @@ void account_forget(struct flow *f);
  * mark? */
 bool account_judge(struct flow *f, const struct block *block, uint64_t mark);
 
-/* Does it read the same again and again, and write nothing? */
+/* Whether it reads the same addresses again and again and writes nothing. */
 bool account_spins(const struct flow *f);
 /* How the block ended, by the word after its own; 0 if there is none. */
 struct timing_run account_ended(const struct block *block, uint64_t end);
 /* The block was executed to its end, and control went on at next. */
 void account_branch(struct flow *f, const struct timing_block *timing, uint64_t next);
-/* Is there a word that can be dealt with? */
+/* Whether there is a word that can be processed. */
 bool account_ready(struct flow *f);
 /*
  * Deals with some so many words, or until the clock is past the limit. False if there
  * was none.
  */
 bool account_turn(struct flow *f, uint64_t limit, uint64_t most);
-/* Is there a word that waits for another flow? And it need not any more. */
+/* account_waits: whether there is a word that waits for another flow. account_proceed: it need not
+ * wait any more. */
 bool account_waits(const struct flow *f);
 void account_wait_no_more(struct flow *f);
 /* The last block of the ring is complete as it stands. */

@@ -20,12 +20,12 @@ enum {
     FUNCTIONS = 4096,
     ENDED = 1 << 16, /* blocks that the full model may be behind */
     FRAMES = 64,     /* of a site */
-    SITES = 1 << 18, /* with callers; then without */
+    SITES = 1 << 18, /* sites with callers; beyond that, without */
     TRIES = 64,      /* to find where QEMU keeps registers */
 };
 
 struct site {
-    struct site *next; /* of the same hash */
+    struct site *next; /* next in the hash chain */
     size_t count;
     uint64_t words[];
 };
@@ -260,7 +260,7 @@ static void free_block(struct vcpu *v, uint64_t pointer)
     const struct allocs_call *c = &v->call;
     if (!pointer || (c->back && c->pointer == pointer &&
                      (c->kind == ALLOCS_AGAIN || c->kind == ALLOCS_AGAIN_PRODUCT)))
-        return; /* realloc's own: until it returns */
+        return; /* a call within realloc: counted when realloc returns */
     pthread_mutex_lock(&all.lock);
     heap_remove(all.heap, pointer);
     changed(v);

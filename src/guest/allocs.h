@@ -33,7 +33,7 @@ enum allocs_kind {
 
 /* The function that a thread is in; back is 0 if it is in none. */
 struct allocs_call {
-    uint64_t back, sp; /* where it returns to, with which stack pointer */
+    uint64_t back, sp; /* return address, and the stack pointer there */
     uint64_t pointer, size, flags;
     enum allocs_kind kind;
 };

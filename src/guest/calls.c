@@ -10,7 +10,7 @@
 
 /* Of the process; the model's thread alone asks. */
 static struct {
-    struct run_call **rows; /* by hash, a power of two of them */
+    struct run_call **rows; /* hash table; its size is a power of two */
     size_t size, used;
 } all;
 
@@ -128,7 +128,7 @@ void calls_follow(struct calls *c, const struct stack *s, unsigned turn, uint64_
         end_last(c, number);
     if (c->count && c->count == depth && c->open[depth - 1].fresh) {
         c->open[depth - 1].fresh = false;
-        if (turn == STACK_JUMP) /* it was an entry of the PLT */
+        if (turn == STACK_JUMP) /* the jump came from a PLT entry */
             c->open[depth - 1].target = pc;
     }
     while (c->count < depth)

@@ -17,7 +17,7 @@ struct calls_open {
     bool fresh;      /* nothing but its first block has run */
     uint64_t before[RUN_COUNTS];
     uint64_t first; /* operation */
-    bool settled;   /* before[RUN_CYCLES] is known: no operation before gets more */
+    bool settled;   /* before[RUN_CYCLES] is final: no earlier operation gets more */
 };
 
 /* It has returned, but its last operations may still get cycles. */
@@ -33,7 +33,7 @@ struct calls {
     size_t count, room;
     struct calls_ended *ended; /* oldest first */
     size_t ended_count, ended_room;
-    uint64_t sum[RUN_COUNTS]; /* of the thread, since it began; all but RUN_CYCLES */
+    uint64_t sum[RUN_COUNTS]; /* counts of the thread since it began, except RUN_CYCLES */
 };
 
 /*

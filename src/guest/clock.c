@@ -33,7 +33,7 @@ static bool is_of_cpu(int64_t id)
     return id < 0 || id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID;
 }
 
-/* Negative numbers are of a thread or a process; this bit says which. */
+/* Clock ids of threads and processes are negative; this bit tells which. */
 static bool is_of_thread(int64_t id)
 {
     return id < 0 ? (id & 4) != 0 : id == CLOCK_THREAD_CPUTIME_ID;
@@ -119,7 +119,7 @@ static void replace_in(const struct image *image, const ElfW(Rela) * slots, size
             if (strcmp(name, functions[k].name) || mprotect(page, RUN_PAGE, PROT_READ | PROT_WRITE))
                 continue;
             memcpy((void *)place, &functions[k].with, sizeof functions[k].with);
-            mprotect(page, RUN_PAGE, PROT_READ); /* as its linker has left it */
+            mprotect(page, RUN_PAGE, PROT_READ); /* the protection that the dynamic linker set */
         }
     }
 }

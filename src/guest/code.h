@@ -14,7 +14,7 @@ struct insn {
     uint32_t index;
     const struct sve *sve; /* SVE access, or operation with a predicate; or NULL */
     /* user mode */
-    uint32_t size; /* of one access, as QEMU makes them */
+    uint32_t size; /* bytes of one access, as QEMU splits them */
     bool asks; /* a prefetch: `address` is by registers before it, not at the entry of its block */
     struct traced address;
     struct run_truth *truth; /* row of this instruction, or NULL */
@@ -24,7 +24,7 @@ struct block {
     struct timing_block timing; /* pc, count, ops */
     struct insn *insns;
     const uint32_t *words;
-    struct block *next; /* of the same hash slot */
+    struct block *next; /* next in the hash slot */
     /* user mode */
     uint8_t turn;   /* enum stack_turn; 0 without --stacks */
     uint32_t vl;    /* bits of an SVE vector */
@@ -34,7 +34,7 @@ struct block {
     /* system mode */
     struct zva *zva;
     unsigned zva_count;
-    uint8_t el;  /* or ANY_EL */
+    uint8_t el;  /* Exception level, or ANY_EL */
     bool vector; /* may be an exception vector: aligned to 128 bytes */
     bool again;  /* a single atomic: QEMU may be repeating one that it could not do in place */
     bool eret;   /* ends with an exception return */

@@ -140,7 +140,7 @@ enum spex_status cpu_parse(const char *word, struct cpu_choice *cpu, struct spex
     } else if ((status = uarch_config_preset("neoverse-n1", &work.model, error))) {
         return status;
     }
-    char list[2 * sizeof work.list] = {0}; /* those of its file, and what follows its name */
+    char list[2 * sizeof work.list] = {0}; /* settings of its file, then those after its name */
     snprintf(list, sizeof list, "%s%s", work.list, preset < 0 ? word : word + strcspn(word, ","));
     if (strlen(list) >= sizeof work.list)
         return error_set(error, SPEX_RANGE, 0, "at most %zu characters", sizeof work.list - 1);

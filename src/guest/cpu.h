@@ -19,7 +19,7 @@ struct cpu_choice {
     uint64_t select_group;
     uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     char list[256];       /* the words that features were made of */
-    bool file;            /* the model's numbers are those of a file, not of a preset */
+    bool file;            /* the model's numbers come from a file, not from a preset */
 };
 
 /*

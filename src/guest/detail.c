@@ -135,7 +135,7 @@ void detail_enter(struct hot *h, struct block *block)
     const struct block *last = h->open;
     if (!h->vcpu->live)
         return;
-    if (h->far) { /* from here on there are details */
+    if (h->far) { /* details begin here */
         detail_settle(f);
         d->near = f->left + 1;
         d->fill = d->filled;

@@ -24,15 +24,15 @@ struct uarch_config;
 struct detail {
     bool learns;     /* words are accounted for at once, and what blocks take is learned */
     uint64_t window; /* operations with details before a sample */
-    uint64_t filled; /* of them, until the pipeline is full */
-    uint64_t near;   /* operations until the sample is among the words; 0: it is */
+    uint64_t filled; /* operations until the pipeline is full */
+    uint64_t near;   /* operations until the words reach the sample; 0: they have */
     /* the present window: operations until the pipeline is full, and what they took beyond the mean
      */
     uint64_t fill;
     int64_t debt;
     /* of the last windows: operations; cycles << SPEX_FAR_FRACTION, by the means and in truth */
     double operations, expected, cycles;
-    uint64_t start; /* of the stretch without details */
+    uint64_t start; /* start of the stretch without details */
 };
 
 /* ---- in both modes ---- */
@@ -40,7 +40,7 @@ struct detail {
 void detail_init(struct detail *detail, const struct uarch_config *config);
 /* What a block is taken to take until it is known, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_guess(uint64_t operations);
-/* A block was accounted for, and took so many cycles. */
+/* Notes that a block took this many cycles in the account. */
 void detail_learn(struct detail *detail, struct timing_block *block, const struct timing_run *run,
                   uint64_t cycles);
 /* From here on there are no details: the time, cycles << SPEX_FAR_FRACTION. */
@@ -58,7 +58,7 @@ void detail_enter(struct hot *hot, struct block *block);
 void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);
 /* All words there were have been dealt with: goes on near or far. */
 void detail_resume(struct flow *f);
-/* Operations and time of the flow are those of what ran. */
+/* Sets operations and time of the flow to what really ran. */
 void detail_settle(struct flow *f);
 
 #endif

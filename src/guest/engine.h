@@ -52,18 +52,18 @@ struct engine_options {
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
     bool keep;                        /* keep the records; otherwise only count */
-    bool aside;                       /* the guest's standard output goes to its standard error */
+    bool aside;                       /* send the guest's standard output to its standard error */
     bool truth;                       /* count the whole population by instruction, */
     bool truth_parts;                 /* where sampling is switched on alone */
     bool regions;                     /* sampling is switched on and off: */
-    bool disabled;                    /* is off at first */
+    bool disabled;                    /* sampling is off at first */
     const char *start_at, *stop_at;   /* at functions of the program, or NULL */
     uint64_t delay;                   /* cycles without samples at the beginning */
     uint64_t max_size;                /* bytes of the file with records; 0: any */
     bool stacks;                      /* keep the call stack of each record */
     bool allocs;                      /* and the allocation that its data is in */
     bool deterministic;               /* waits end in modelled time */
-    const struct engine_ideal *ideal; /* what is made ideal; the full model */
+    const struct engine_ideal *ideal; /* what to make ideal; needs the full model */
     size_t ideal_count;
 };
 
@@ -124,7 +124,7 @@ void left_close(struct left_run *run);
 /* What perf.data says about the whole. */
 struct left_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
-    uint64_t start, end; /* of AUX data in DIRECTORY/data */
+    uint64_t start, end; /* range of AUX data in DIRECTORY/data */
     uint32_t cpus;
     uint32_t
         socket_cpus;  /* not 0: two sockets; groups of this many CPUs belong to them alternately */
@@ -148,7 +148,7 @@ struct engine_totals {
     int failed; /* errno: files could not grow; data is missing: */
     uint64_t lost_bytes, lost_records;
     uint64_t stacks, stacks_cut, stacks_doubted; /* call stacks; cut in the middle; doubtful */
-    uint64_t lost_stacks;                        /* that found no room */
+    uint64_t lost_stacks;                        /* stacks lost for lack of room */
     bool no_stacks;                              /* this QEMU does not show what they need */
     uint32_t unprofiled;                         /* threads */
     uint64_t allocs;                             /* records whose data is in a known block */
@@ -202,7 +202,7 @@ enum spex_status left_next(struct left_run *run, struct engine_event *event,
 struct engine_truth {
     int32_t pid;
     uint64_t pc;
-    uint64_t target, calls; /* of calls; else 0 */
+    uint64_t target, calls; /* for calls; else 0 */
     uint64_t count;         /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles; /* the full model alone */

@@ -101,7 +101,7 @@ static void start_thread(void)
     sigfillset(&every); /* the guest's signals are for the guest's threads */
     pthread_sigmask(SIG_SETMASK, &every, &old);
     if (pthread_create(&all.thread, NULL, run_model, NULL))
-        all.threaded = false; /* then the guest's threads do it */
+        all.threaded = false; /* the guest's threads run the model themselves */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     all.running = true;
 }
@@ -154,7 +154,7 @@ void flow_heap(struct vcpu *v, uint64_t time)
 {
     struct flow *f = v->flow;
     uint64_t n = f->heap_count, now = total(v);
-    if (n && f->heap[(n - 1) % FLOW_HEAP].at == now) { /* not read yet: no word follows it */
+    if (n && f->heap[(n - 1) % FLOW_HEAP].at == now) { /* not read yet, since no word follows it */
         f->heap[(n - 1) % FLOW_HEAP].time = time;
         return;
     }
@@ -216,7 +216,7 @@ void flow_turn(struct hot *h)
         leave(f);
         see_heap(v);
     } else if (plugin.user.sampled && !f->detail.learns) {
-        f->detail.near = 0; /* it is alone again */
+        f->detail.near = 0; /* single-threaded again */
     } else if (now + FLOW_CHUNK > FLOW_RING) {
         wait_for(f, now + FLOW_CHUNK - FLOW_RING, false);
     }
@@ -426,7 +426,7 @@ static void end_all_locked(void)
 {
     while (plugin.order.count) {
         plugin.order.flows[0]->vcpu->live = false;
-        end_locked(plugin.order.flows[0]); /* not freed: its thread may still run */
+        end_locked(plugin.order.flows[0]); /* not freed, since its thread may still run */
     }
 }
 

@@ -46,9 +46,9 @@ enum flow_mark {
     FLOW_RETURN,     /* and is over; value: cycles it took */
     FLOW_LOG,        /* struct flow_log */
     FLOW_WAKE,       /* another thread may be woken; value: ticket */
-    FLOW_WOKEN,      /* was, by the holder of the ticket */
+    FLOW_WOKEN,      /* was woken by the holder of the ticket */
     FLOW_REACH,      /* time is at least value */
-    FLOW_SLEPT,      /* so many cycles passed in a system call */
+    FLOW_SLEPT,      /* cycles passed in a system call */
     FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
     FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
     FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
@@ -65,9 +65,9 @@ static inline bool *flow_partial(uint64_t *ring)
 /* What a system call means to other threads. */
 enum flow_call {
     FLOW_PLAIN,      /* nothing */
-    FLOW_WAITS,      /* it may wait for them */
-    FLOW_WAKES,      /* it may wake them */
-    FLOW_SIGNALS,    /* it may interrupt any */
+    FLOW_WAITS,      /* the call may wait for other threads */
+    FLOW_WAKES,      /* the call may wake other threads */
+    FLOW_SIGNALS,    /* the call may interrupt any thread */
     FLOW_FUTEX_WAIT, /* the same at the word that is the first argument */
     FLOW_FUTEX_WAKE,
     FLOW_FUTEX_MOVE, /* threads that wait at one word wait at another now */

@@ -98,7 +98,7 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
     int fd = at ? (int)a[0] : GUEST_AT_FDCWD;
     if (ok && at && !*text.bytes && a[4] & GUEST_AT_EMPTY_PATH && fd != GUEST_AT_FDCWD)
         path_of_descriptor(fd, path);
-    else if (ok && !strcmp(text.bytes, "/proc/self/exe")) /* which is QEMU here */
+    else if (ok && !strcmp(text.bytes, "/proc/self/exe")) /* under QEMU this names QEMU */
         ok = snprintf(path, IMAGE_PATH, "%s", plugin.user.program.path) > 0;
     else if (ok && !strncmp(text.bytes, "/proc/self/fd/", 14) &&
              (fd = (int)strtol(text.bytes + 14, &end, 10), !*end))

@@ -69,7 +69,7 @@ static uint32_t new_node(struct heap *h)
     return h->count++;
 }
 
-/* No other begins there. */
+/* The caller knows that no other block begins there. */
 static void insert(struct heap *h, uint32_t *root, const struct heap_block *block)
 {
     uint32_t n = new_node(h), *at = root;

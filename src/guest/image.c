@@ -116,7 +116,7 @@ const char **image_arguments(const struct image *image, const char *path, char *
     if (image->scripts)
         out[n++] = path;
     else
-        out[n++] = count ? argv[0] : ""; /* as Linux does it */
+        out[n++] = count ? argv[0] : ""; /* as Linux does */
     for (size_t i = 1; i < count; i++)
         out[n++] = argv[i];
     return out;

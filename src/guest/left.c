@@ -213,7 +213,7 @@ static bool read_task(struct left_run *run, struct left_task *t)
     bool ok = fd >= 0 && left_read(fd, s, sizeof *s, 0);
     if (fd >= 0)
         close(fd);
-    if (fd >= 0 && (!st.st_size || (ok && !s->tid))) /* was made, and no more */
+    if (fd >= 0 && (!st.st_size || (ok && !s->tid))) /* created, but nothing was written */
         return false;
     if (!ok || s->cpu < 0 || s->cpu >= RUN_CPUS || s->tid != RUN_FIRST_PID + (int32_t)t->id ||
         s->pid < RUN_FIRST_PID || s->pid > s->tid || s->ppid < 0 || s->ptid < 0) {

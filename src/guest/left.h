@@ -44,7 +44,7 @@ struct jit_file {
         uint64_t end, time;
     } * writes;
     size_t count, capacity;
-    char *names; /* of its functions, as mappings have them */
+    char *names; /* names of its functions, as mappings name them */
 };
 
 /* A program of the host that the guest started. */
@@ -70,7 +70,7 @@ struct left_run {
     size_t jit_count;
     struct left_host *hosts;
     size_t host_count, host_room;
-    uint8_t *bytes; /* of the event that was given last */
+    uint8_t *bytes; /* bytes of the last event returned */
     struct engine_truth *truth;
     size_t truth_count, truth_room;
     uint64_t damaged;

@@ -195,7 +195,7 @@ static bool complete(struct left_run *run, size_t i)
             return false;
         m->address = old->address;
         m->length = old->length;
-        m->prot = old->prot | 3; /* it was made without access, for the guard page */
+        m->prot = old->prot | 3; /* glibc maps it without access because of the guard page */
         m->flags = old->flags;
         return true;
     }
@@ -555,7 +555,7 @@ static bool read_truth_file(struct left_run *run, const struct left_task *t,
         if (!ok)
             break;
         if (!left_read(fd, chunk, RUN_TRUTH, at) ||
-            !(chunk->block | chunk->call)) { /* what each begins with */
+            !(chunk->block | chunk->call)) { /* every chunk begins with a block or a call */
             run->damaged++;
             break;
         }

@@ -161,7 +161,7 @@ static struct vcpu *find_creator(void)
             continue;
         if (v->argument[1] == sp)
             return v;
-        any = v; /* it goes on with the stack of its creator */
+        any = v; /* if none matches: a child on the stack of its creator */
     }
     return any;
 }
@@ -450,7 +450,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
             talk();
         break;
     case SYS_FUTEX:
-        if ((a[1] & 127) != 0 && (a[1] & 127) != 9) /* not a wait: a wake of some kind */
+        if ((a[1] & 127) != 0 && (a[1] & 127) != 9) /* not FUTEX_WAIT or WAIT_BITSET, so a wake */
             wake(v, a[0]);
         break;
     case SYS_SET_TID_ADDRESS:
@@ -619,7 +619,7 @@ void life_return(unsigned index, int64_t number, int64_t result)
         for (unsigned i = 0; result > 0 && i < RUN_ENDED; i++)
             if (__atomic_load_n(&plugin.run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
                 woken(v, plugin.run->ended[i].clock, FLOW_REACH);
-        if (result > 0) /* of a program of the host: what it started */
+        if (result > 0) /* result of a host program: the process it started */
             woken(v, origin_clock(plugin.run, (int32_t)result), FLOW_REACH);
         break;
     }

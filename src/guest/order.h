@@ -27,7 +27,7 @@
 #define ORDER_ANY UINT64_MAX
 
 struct order {
-    pthread_mutex_t lock; /* of all flows and of the model */
+    pthread_mutex_t lock; /* lock over all flows and the model */
     uint32_t wanted;      /* threads that are about to take it, but not to look whose turn it is */
     struct flow *flows[MAX_VCPUS];
     unsigned count;

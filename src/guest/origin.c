@@ -18,7 +18,8 @@ static uint64_t started(int32_t pid, int32_t *parent)
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *at = strrchr(text, ')'); /* after the name, which may be anything */
+    const char *at =
+        strrchr(text, ')'); /* the last ')', since the name before it may contain any */
     uint64_t start = 0;
     *parent = 0;
     for (int field = 3; at && field <= 22 && (at = strchr(at, ' ')); field++) {

@@ -17,7 +17,7 @@ enum { OPEN_MODE = 0600, NO_FLAGS = DOOR_UNLINK };
 
 static struct {
     pthread_mutex_t turn; /* whoever asks */
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t change;
     bool there, asked;
     const char *path;

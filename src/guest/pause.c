@@ -76,7 +76,7 @@ static void find_futex(struct vcpu *v)
     enum { WAIT = 0, WAIT_BITSET = 9, OPERATION = 127, PRIVATE = 128, REALTIME = 256 };
     const uint64_t *a = v->argument;
     uint64_t ns;
-    /* one that is not private may be woken by another process */
+    /* another process may wake a futex that is not private */
     enum pause_kind kind = a[1] & PRIVATE ? PAUSE_FUTEX : PAUSE_OTHER;
     unsigned operation = a[1] & OPERATION;
     if ((operation != WAIT && operation != WAIT_BITSET) || !read_time(a[3], &ns))

@@ -19,9 +19,9 @@ enum pause_kind {
 
 struct pause {
     enum pause_kind kind;
-    bool until;     /* this time, and not for so long */
+    bool until;     /* time is absolute, not a duration */
     uint64_t time;  /* cycles at 1 GHz */
-    int64_t result; /* of a call whose time has passed */
+    int64_t result; /* result of a call that timed out */
     void *lent;     /* guest memory that says another time while the call lasts, or NULL */
     uint64_t own[2];
 };

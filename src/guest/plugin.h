@@ -31,16 +31,16 @@ struct qemu72 {
 /* What qemu11.c knows of a later QEMU. */
 struct qemu11 {
     struct qemu_register x[32], cpsr; /* x[31] is SP */
-    uint64_t period;                  /* of the counter, ns */
+    uint64_t period;                  /* period of the counter, ns */
 };
 
 struct plugin {
-    uint64_t pace; /* of sampled detail: what an operation takes, cycles << SPEX_FAR_FRACTION */
+    uint64_t pace; /* sampled detail: cycles << SPEX_FAR_FRACTION of one operation */
     /* user mode */
     struct hot hot[MAX_VCPUS];
     struct user user;
     struct order order;
-    struct run_control *run; /* what the processes of a run share; NULL in system mode */
+    struct run_control *run; /* shared by the processes of a run; NULL in system mode */
     /*
      * A program of the host that may wait for this process, or NULL: our time becomes its time when
      * we end.

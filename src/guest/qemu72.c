@@ -127,7 +127,7 @@ static unsigned enc_of(const struct reg_info *info)
 
 static int on_check(void *env, const struct reg_info *info, bool read)
 {
-    enum { OK = 0, TRAP = 4, UNDEFINED = 8 }; /* as QEMU counts; the level is added to a trap */
+    enum { OK = 0, TRAP = 4, UNDEFINED = 8 }; /* QEMU's values; a trap adds the Exception level */
     switch (plugin.qemu72.handler.check(vcpu_of(env), enc_of(info), read)) {
     case SPEX_SYSREG_OK:
     case SPEX_SYSREG_MEMORY:
@@ -219,7 +219,7 @@ static bool find_layout(struct qemu72_layout *at)
     }
     if (!xregs || pc != xregs + 32 * 8 || sp < pc || indexes < sp)
         return false;
-    at->env = xregs - 64; /* after sixteen 32-bit registers, the first member */
+    at->env = xregs - 64; /* the first member, sixteen 32-bit registers, lies before xregs */
     at->xregs = xregs - at->env;
     at->pc = pc - at->env;
     at->pstate = at->pc + 8;

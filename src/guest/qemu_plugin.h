@@ -38,7 +38,7 @@ enum qemu_plugin_cb_flags {
     QEMU_PLUGIN_CB_NO_REGS,
     QEMU_PLUGIN_CB_R_REGS,
     QEMU_PLUGIN_CB_RW_REGS,
-    QEMU_PLUGIN_CB_RW_REGS_PC, /* from version 6 on */
+    QEMU_PLUGIN_CB_RW_REGS_PC, /* since version 6 */
 };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 

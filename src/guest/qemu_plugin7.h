@@ -59,7 +59,7 @@ struct qemu_plugin7_array { /* GArray */
 struct qemu_plugin7_register { /* an element of what get_registers returns */
     void *handle;
     const char *name, *feature;
-    bool read_only; /* from version 6 on */
+    bool read_only; /* since version 6 */
 };
 QEMU_PLUGIN_WEAK struct qemu_plugin7_array *qemu_plugin_get_registers(void);
 QEMU_PLUGIN_WEAK bool qemu_plugin_read_register(void *handle, struct qemu_plugin7_bytes *bytes);

@@ -10,7 +10,7 @@
 
 enum { MAX = 4096 }; /* instructions of a block */
 
-static bool copied; /* instructions are: from version 3 on */
+static bool copied; /* QEMU copies instructions: since version 3 */
 
 static void translate(struct qemu_plugin_tb *tb)
 {

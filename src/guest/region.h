@@ -10,7 +10,7 @@
 
 enum { REGION_POLL = 1024 };
 
-/* Is the run sampled now? */
+/* Whether the run is sampled now. */
 static inline bool region_on(const struct run_control *run, uint64_t clock)
 {
     return clock >= run->delay && !__atomic_load_n(&run->disabled, __ATOMIC_RELAXED) &&

@@ -18,7 +18,7 @@ static void *(*get_cpu)(int);
 static int (*read_register)(void *, struct qemu_plugin7_bytes *, int);
 static __thread struct qemu_plugin7_bytes *bytes;
 
-/* From version 2 on: */
+/* Since version 2: */
 static bool official, machine; /* machine: system mode, guest memory is not of this process */
 static unsigned version;
 static struct {
@@ -160,7 +160,7 @@ uint64_t regs_read(unsigned vcpu, unsigned reg)
 /* ---- SVE ---- */
 
 static int (*read_vector)(void *, struct qemu_plugin7_bytes *, int);
-static size_t env_offset; /* of the CPU's state in QEMU's object; 0: not known */
+static size_t env_offset; /* offset of the CPU's state in QEMU's object; 0: unknown */
 
 enum { /* numbers that QEMU's debugger interface has for them */
        VECTOR_Z = 0,
@@ -262,7 +262,7 @@ static size_t find_registers(const char *cpu, const uint64_t values[32])
     enum { LOOK = 64 << 10, PAGE = 4096 };
     static char copy[LOOK];
     size_t size = 0, found = 0;
-    for (; size < LOOK; size += PAGE) { /* what is after the vCPU may not be mapped */
+    for (; size < LOOK; size += PAGE) { /* pages after the vCPU may be unmapped */
         struct iovec local = {copy + size, PAGE}, remote = {(void *)(uintptr_t)(cpu + size), PAGE};
         if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != PAGE)
             break;
@@ -270,7 +270,7 @@ static size_t find_registers(const char *cpu, const uint64_t values[32])
     for (size_t at = 0; at + 32 * 8 <= size; at += 8)
         if (!memcmp(copy + at, values, 32 * 8)) {
             if (found)
-                return 0; /* not the only candidate: try again later */
+                return 0; /* several candidates: try again later */
             found = at;
         }
     return found ? found + 31 * 8 : 0;

@@ -50,7 +50,7 @@ enum {
 /* What the end of a run needs; any value is harmless. */
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
-    uint64_t start; /* of AUX data in `data` */
+    uint64_t start; /* start of the AUX data in `data` */
     uint64_t keep, truth, stacks, allocs;
 };
 
@@ -59,8 +59,8 @@ struct run_output {
 /* A process that became another program, or is about to (origin.h). */
 struct run_gone {
     int32_t host_pid;
-    uint32_t task;    /* that it was, or RUN_NO_TASK */
-    uint64_t started; /* of the host's process: numbers are used again */
+    uint32_t task;    /* task that it used to be, or RUN_NO_TASK */
+    uint64_t started; /* start time of the host's process, since process ids are reused */
     uint64_t clock;   /* of it, or of the last process that it started and that has ended */
 };
 
@@ -74,7 +74,7 @@ struct run_control {
     struct driver_event event;
     uint64_t seed;
     uint64_t buffer;    /* bytes of one Profiling Buffer */
-    uint32_t zva_bytes; /* what DC ZVA writes on QEMU's CPU */
+    uint32_t zva_bytes; /* bytes that DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
     bool truth_parts;                           /* in the regions alone (region.h) */
@@ -94,7 +94,7 @@ struct run_control {
     uint32_t cpus;                     /* highest CPU number used, plus one */
     uint32_t failed;                   /* errno of the first file that could not be made or grown */
     uint32_t unprofiled;               /* threads that could not be */
-    uint64_t lost_bytes, lost_records; /* that found no room in `data` */
+    uint64_t lost_bytes, lost_records; /* lost for lack of room in `data` */
     uint32_t disabled;                 /* no samples now: switched off by a marker or --control */
     uint32_t full;                     /* max_size was reached */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
@@ -112,7 +112,7 @@ struct run_control {
     uint64_t clock[RUN_CPUS];       /* when the last thread left that CPU */
     /* `data`: written by whoever holds its lock (flock) */
     uint32_t closed;        /* the run is being read: nothing is added any more */
-    uint64_t end;           /* of whole AUXTRACE records */
+    uint64_t end;           /* end of the last whole AUXTRACE record */
     uint64_t chunks;        /* number of these */
     uint64_t aux[RUN_CPUS]; /* bytes so far in each CPU's AUX area */
 };
@@ -142,21 +142,21 @@ struct run_task {
     uint64_t at;         /* ... which are in `data` already if it ends after this place, not 0 */
     uint64_t stacks_head, stacks_at; /* the same for N.stacks */
     uint64_t stacks;                 /* call stacks made, */
-    uint64_t stacks_cut;             /* of them with frames left out in the middle, */
-    uint64_t stacks_doubted;         /* with frames that may be wrong */
+    uint64_t stacks_cut;             /* stacks with frames left out in the middle, */
+    uint64_t stacks_doubted;         /* stacks with frames that may be wrong */
     uint64_t allocs;                 /* records whose data was in a block */
-    uint64_t illegal_pc;             /* it ended at this instruction, perhaps because of it; or 0 */
-    uint32_t illegal;                /* that */
+    uint64_t illegal_pc; /* instruction at which the program ended, perhaps because of it; or 0 */
+    uint32_t illegal;    /* that */
     struct uarch_counts counts;
 };
 
 enum run_event_type {
-    RUN_COMM,    /* text: name; flags 1: by an exec */
+    RUN_COMM,    /* text: name; flags 1: caused by an exec */
     RUN_IMAGE,   /* the program: start_code, end_code, entry of what runs first; text: its path */
     RUN_MAP,     /* address, length, offset, prot, flags; text: path, "[heap]" or empty */
     RUN_PROTECT, /* address, length, prot */
     RUN_MOVE,    /* mremap: address, length, address before */
-    RUN_STACK,   /* of a new thread: its stack pointer; text: "[stack:TID]" */
+    RUN_STACK,   /* a new thread's stack pointer; text: "[stack:TID]" */
     RUN_JIT,  /* a file of a just-in-time compiler: file number, bytes written; text: its path once
                  opened */
     RUN_FORK, /* this task begins */
@@ -178,11 +178,11 @@ struct run_truth {
     uint64_t pc;
     uint64_t count; /* instructions: block != 0: times the block was entered */
     uint32_t block; /* instructions of the block; 0: this is a row of one instruction */
-    uint32_t call;  /* not 0: this is struct run_call */
+    uint32_t call;  /* not 0: this row is a struct run_call */
     uint64_t cut;   /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
-    uint64_t cycles;        /* the full model: in parts of a cycle (BLAME_CYCLE) */
-    uint64_t l2_miss, none; /* none: as large as a call's */
+    uint64_t cycles;        /* full model only: parts of a cycle (BLAME_CYCLE) */
+    uint64_t l2_miss, none; /* none: padding to the size of struct run_call */
 };
 
 /* In place of one: calls from an instruction to a function, and what was counted until they

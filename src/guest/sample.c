@@ -20,7 +20,7 @@ void sample_force(struct vcpu *v, bool on)
     v->forced = on;
 }
 
-/* The wanted operation is the one after so many behind the current block. */
+/* Notes how many operations after the current block the wanted one comes. */
 static void arm(struct vcpu *v, uint64_t operations)
 {
     v->hot->left = (int64_t)(operations < NEVER ? operations : NEVER);

@@ -141,7 +141,7 @@ static void drop(struct stack *s, uint64_t sp, bool doubt)
 /* ---- other stacks ---- */
 
 struct parked {
-    struct stack_frame *frames; /* from the first on */
+    struct stack_frame *frames; /* its frames */
     uint32_t count, gap, signal_count;
     uint32_t signals[STACK_SIGNALS];
     uint64_t since;
@@ -150,7 +150,7 @@ struct parked {
 /* Of the process: a coroutine may go on in another thread. */
 static struct {
     pthread_mutex_t lock;
-    uint64_t sp[STACK_PARKED]; /* of the innermost frame; 0: free */
+    uint64_t sp[STACK_PARKED]; /* stack pointer of each innermost frame; 0: free */
     struct parked stacks[STACK_PARKED];
     size_t bytes, used;
     uint64_t clock;
@@ -226,7 +226,7 @@ static void unpark(struct stack *s, struct parked *p, uint64_t by)
     s->top = room->frames + p->count;
 }
 
-/* Does this stack expect control to come back to pc? */
+/* Whether this stack expects control to come back to pc. */
 static bool waits_for(const struct parked *p, uint64_t pc)
 {
     uint64_t sp = p->frames[p->count - 1].sp;
@@ -348,7 +348,7 @@ void stack_signal(struct stack *s, uint64_t pc, uint64_t was, uint64_t sp, uint6
 void stack_signal_end(struct stack *s, uint64_t pc, uint64_t sp, uint64_t x30)
 {
     struct stack_room *room = s->room;
-    if (!room->signal_count) { /* of a handler that was not noticed */
+    if (!room->signal_count) { /* return from a handler that was not noticed */
         if (sp > s->top->sp)
             drop(s, sp - 1, true);
         return;

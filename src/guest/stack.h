@@ -22,7 +22,7 @@
 
 enum {
     STACK_ROOM = 1 << 16,  /* frames */
-    STACK_KEPT = 1 << 14,  /* of these, at each end, when it is full */
+    STACK_KEPT = 1 << 14,  /* frames kept at each end when it is full */
     STACK_CHAIN = 512,     /* frames of a sample; of a deeper stack one half from each end */
     STACK_SIGNALS = 32,    /* handlers in handlers */
     STACK_PARKED = 4096,   /* stacks of the process that nobody runs on */
@@ -45,7 +45,7 @@ struct stack_frame {
     uint64_t sp;
 };
 enum {
-    STACK_DOUBT = 1,  /* what lies above it on the stack may be wrong or missing */
+    STACK_DOUBT = 1,  /* frames above it may be wrong or missing */
     STACK_SIGNAL = 2, /* a handler interrupted it: 4 after the instruction it goes on with */
 };
 
@@ -58,10 +58,10 @@ struct stack_room {
 
 struct stack {
     struct stack_frame *top, *end;
-    const void *last;   /* the block that was entered last: for the user of this */
-    const uint64_t *sp; /* guest's stack pointer; before it X30, X29, ...: likewise */
+    const void *last;   /* for the caller: the block that was entered last */
+    const uint64_t *sp; /* for the caller: guest's stack pointer; before it X30, X29, ... */
     struct stack_room *room;
-    uint32_t gap; /* not 0: between this frame and the next some are missing */
+    uint32_t gap; /* not 0: frames between this and the next are missing */
     bool moved;   /* the stack pointer got a register's value since the last arrival */
 };
 

@@ -19,7 +19,7 @@ enum start_word { /* words of the file, each ended by a zero */
                   START_SPACE, /* QEMU 9.2 and later: bytes of the guest's address space; or empty
                                 */
                   START_STACK, /* bytes of the main thread's stack; or empty: QEMU's 8 MB */
-                  START_SPEX,  /* this program, for trace.c */
+                  START_SPEX,  /* spex itself, for trace.c */
                   START_WORDS
 };
 

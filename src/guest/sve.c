@@ -213,7 +213,8 @@ static void list_runs(const struct sve *s, uint64_t base, unsigned first, unsign
         if (s->faults_first && (va ^ base) >> 12 && !is_there(va))
             return;
         uint64_t part = end - va < run ? end - va : run;
-        if (s->faults_first && (va ^ (va + part - 1)) >> 12) /* not beyond the page */
+        if (s->faults_first && (va ^ (va + part - 1)) >>
+                                   12) /* only up to the end of the page: what follows may fault */
             part = 4096 - va % 4096;
         if (s->hint && part > 64 - va % 64) /* line by line */
             part = 64 - va % 64;

@@ -12,7 +12,7 @@
 enum sve_form {
     SVE_CONTIGUOUS, /* base + offset, elements one after the other */
     SVE_WHOLE,      /* the same without a predicate: LDR, STR */
-    SVE_ONE,        /* one element for all: LD1R */
+    SVE_ONE,        /* one element for all lanes: LD1R */
     SVE_OFFSETS,    /* base + a vector of offsets */
     SVE_BASES,      /* a vector of bases + offset */
     SVE_PREDICATED, /* no access: an operation whose predicate is of interest */
@@ -25,7 +25,7 @@ struct sve {
     uint8_t predicate;        /* P */
     uint8_t element;          /* bytes of an element in registers */
     uint8_t size;             /* bytes that an element has in memory, of all vectors */
-    uint8_t shift;            /* of the index */
+    uint8_t shift;            /* shift of the index */
     uint8_t extend;           /* OFFSETS: 0 64 bits, 1 unsigned 32, 2 signed 32 */
     bool store, faults_first; /* first-fault and non-fault loads */
     bool hint;                /* a prefetch: no access */

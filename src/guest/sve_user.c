@@ -23,7 +23,7 @@ const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 /* ---- streaming mode ---- */
 
 static __thread struct {
-    bool now, before; /* before: the signal */
+    bool now, before; /* before: mode before the signal handler */
 } streaming;
 
 bool sve_switches(uint32_t word)

@@ -23,10 +23,10 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    MAX_INSNS = 1024, /* of a block; QEMU makes at most 512 */
+    MAX_INSNS = 1024, /* instructions of a block; QEMU makes at most 512 */
     MAX_SEEN = 1024,  /* accesses of one block that are kept */
     MAX_WORDS = 8192, /* and that are accounted for */
-    MAX_PARTS = 64,   /* of one operation */
+    MAX_PARTS = 64,   /* parts of one operation */
     IN_FLIGHT = 8,    /* the most that the choice in_flight allows */
     PMBIRQ = 21,      /* PPI of BSA */
     ANY_EL = 0xff,
@@ -37,9 +37,9 @@ enum {
 
 /* Accesses of one instruction of the current block. */
 struct seen {
-    uint32_t stamp; /* of the block's execution */
+    uint32_t stamp; /* stamp of the block's execution */
     uint16_t first, count;
-    uint64_t events; /* of its predicate */
+    uint64_t events; /* events of its predicate */
 };
 
 /* An operation that finished in the guest and is still in flight in the model. */
@@ -56,7 +56,7 @@ struct sys_vcpu {
     struct block *block;                   /* the one that is being executed, or NULL */
     uint64_t clock;                        /* far from samples; cycles << SPEX_FAR_FRACTION */
     bool far;                              /* nothing but caches and predictors is followed */
-    bool accounted;                        /* block is, as far as it ran */
+    bool accounted;                        /* the part of the block that ran is accounted for */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
@@ -95,7 +95,7 @@ struct sys {
     const struct machine *machine;
     struct vm_config config;
     struct timing *model; /* NULL: --model none */
-    pthread_mutex_t turn; /* of several vCPUs at the model */
+    pthread_mutex_t turn; /* vCPUs take turns at the model */
     uint64_t latest;      /* time of the one that is ahead */
     struct sys_vcpu *vcpu[SYS_VCPUS];
     unsigned vcpus, zva_bytes, api;

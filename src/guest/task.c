@@ -91,7 +91,7 @@ static void serve_interrupt(struct task *task)
 
 /* ---- call stacks ---- */
 
-/* Room for so many bytes of N.stacks. */
+/* Makes room for `size` bytes in N.stacks. */
 static uint8_t *beside(struct task *task, size_t size)
 {
     if (task->shared->stacks_head + size > RUN_STACKS)
@@ -234,7 +234,7 @@ void task_resume(struct task *task, uint32_t id)
     task->before = s->counts;
     s->host_pid = getpid();
     if (s->at && s->at < plugin.run->end)
-        s->head = 0; /* is there already */
+        s->head = 0; /* already written */
     if (s->stacks_at && s->stacks_at < plugin.run->end)
         s->stacks_head = 0;
     if (plugin.run->keep && s->head && make_buffer(task)) {

@@ -18,18 +18,18 @@ struct task_alloc {
 struct task {
     struct run_task *shared;
     struct spex_spu *unit;
-    uint64_t now;     /* what the unit reads as the system counter */
+    uint64_t now;     /* system counter as the unit reads it */
     uint8_t *buffer;  /* mapping of the current Profiling Buffer */
     uint64_t written; /* bytes in it */
     uint32_t id;
-    uint64_t stamp;  /* what it read last */
+    uint64_t stamp;  /* the last value it read */
     uint8_t *stacks; /* mapping of N.stacks, or NULL */
     struct task_alloc alloc;
     /* call stack of the sampled operation, until the unit has made a record of it, or not */
     uint64_t chain_pc, chain[2 * STACK_CHAIN];
     size_t chain_count;
     unsigned chain_notes;
-    struct uarch_counts before; /* of the programs that this process was before */
+    struct uarch_counts before; /* counts of the programs that this process ran before */
     bool made;                  /* a record */
     bool irq;                   /* PMBIRQ */
     bool quiet;                 /* the log could not be written */

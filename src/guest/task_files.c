@@ -68,7 +68,7 @@ bool task_open_run(const char *path, int fd, struct spex_error *error)
  */
 struct held {
     sigset_t mask;
-    bool pending; /* it is the guest's */
+    bool pending; /* the signal was already pending for the guest */
 };
 
 static struct held hold_signal(void)

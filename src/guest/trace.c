@@ -62,7 +62,7 @@ enum { SLOT = 4096, SLOTS = 16 };
  * room for paths is made in it once, and each path gets a part of it.
  */
 struct seen {
-    pid_t tid, memory; /* whose memory */
+    pid_t tid, memory; /* thread, and the thread whose memory it shares */
     uint64_t room;     /* SLOTS times SLOT bytes, or 0 */
     unsigned used;
     bool executed; /* another program since it was made: its memory is its own */
@@ -261,7 +261,7 @@ static void born(struct supervisor *s, struct seen *parent, int event)
 {
     unsigned long tid = 0;
     if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &tid) || kill((pid_t)tid, 0))
-        return; /* it has ended, and was forgotten */
+        return; /* already ended and forgotten */
     struct seen *child = find(s, (pid_t)tid);
     struct seen *owner = find(s, parent->memory);
     if (!child || !owner || child->executed)
@@ -308,7 +308,7 @@ static void take_nothing_along(int except)
     syscall(SYS_close_range, STDERR_FILENO + 2, ~0u, 0);
     setsid(); /* the terminal's signals are for others */
     if (chdir("/"))
-        return; /* then some file system stays busy */
+        return; /* failed: some file system stays busy */
 }
 
 /* argv: name, thread, directory, descriptor to say yes on. */

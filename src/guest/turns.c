@@ -32,7 +32,7 @@ static bool find_registers(struct hot *h)
     if (h->stack.sp != &no_registers[31])
         return true;
     const uint64_t *sp = regs_stack_pointer(h->vcpu->index);
-    if (!sp && plugin.user.copies) /* then it is read each time */
+    if (!sp && plugin.user.copies) /* the stack pointer is then read each time */
         sp = &h->vcpu->copy.sp;
     if (sp)
         h->stack.sp = sp;

@@ -19,7 +19,7 @@ struct unit_log {
     int64_t passed; /* members since the last line */
     size_t written; /* bytes of records since the last "forget" */
     size_t before_size, after_size;
-    char before[1024], after[16384]; /* lines around that of the call under way */
+    char before[1024], after[16384]; /* lines before and after that of the current call */
 };
 
 /*

@@ -48,7 +48,7 @@ struct hot {
     /* sampled detail: operations until details are needed, 0 if they are; the time */
     _Alignas(64) uint64_t far_left;
     uint64_t far_clock;
-    bool far; /* they are not */
+    bool far; /* words are off: far from a sample */
     /* --stacks; with the full model, the guest's thread knows only the last block and SP */
     _Alignas(64) struct stack stack;
 };
@@ -66,7 +66,7 @@ struct vcpu {
     uint64_t selected; /* model clock */
     struct spex_access parts[PARTS];
     unsigned part_count;
-    uint64_t events; /* of its predicate */
+    uint64_t events; /* events of its predicate */
     /* an operation that finished in the program and is still in flight in the model */
     struct {
         int slot; /* NO_SLOT: there is none */
@@ -77,14 +77,14 @@ struct vcpu {
     } pending;
     /* the unit as it was when the current block was entered, in case a fault cuts the block */
     struct {
-        bool asked;    /* in the current block; in others nobody asked the unit */
+        bool asked;    /* the unit was asked in the current block */
         uint64_t at;   /* index of the first operation that the unit was asked about */
-        uint64_t last; /* of the last one, plus one */
+        uint64_t last; /* number of the last one, plus one */
         size_t size;
         uint8_t unit[SNAPSHOT];
         uint64_t pmu[RUN_EVENTS];
     } before;
-    uint64_t argument[6];  /* of the system call under way */
+    uint64_t argument[6];  /* arguments of the current system call */
     struct regs_copy copy; /* turns_copy() */
     bool makes;            /* a thread, which has not begun */
     unsigned made;         /* or this one, plus one, which may never begin */
@@ -156,16 +156,16 @@ struct user {
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */
-    bool copies; /* with copies of registers */
+    bool copies; /* registers are copied at each block */
     bool registers;
     unsigned api;  /* version of QEMU's plugin interface */
     bool loaded;   /* the program is loaded, and its mappings are logged */
-    char name[16]; /* of the process */
+    char name[16]; /* name of the process */
     struct program program;
     uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
     uint32_t vl;          /* bits of an SVE vector, where code is being translated; 0: not shown */
     uint32_t svl;         /* in streaming mode; 0: not known yet */
-    bool streaming;       /* it is, where code is being translated */
+    bool streaming;       /* streaming mode where code is being translated */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
     struct block *blocks[1 << 16];
@@ -187,7 +187,7 @@ struct user {
         struct run_truth *chunk[4096];
     } rows;
     uint32_t process; /* number of its first task */
-    uint32_t fork_id; /* of the child that is being made */
+    uint32_t fork_id; /* id of the child that is being made */
     int32_t fork_cpu;
 };
 

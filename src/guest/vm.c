@@ -25,7 +25,7 @@ void vm_config_default(struct vm_config *config)
     spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
-    config->unit.choices.not_taken_target = 1; /* as silicon has it */
+    config->unit.choices.not_taken_target = 1; /* as real cores do */
     uarch_config_preset("neoverse-n1", &config->model, NULL);
     config->model.sampled = true;
     snprintf(config->features, sizeof config->features, "max");
@@ -39,7 +39,7 @@ static bool number(const char **text, uint64_t *value)
     errno = 0;
     *value = strtoull(*text, &end, 0);
     *text = end;
-    return !errno; /* else more than 64 bits */
+    return !errno; /* errno is set for more than 64 bits */
 }
 
 /* "REGISTER:VALUE" of an ID register, or "PMSVer:VALUE". */
@@ -99,7 +99,7 @@ static enum spex_status set_injection(struct vm_config *config, const char *valu
                          "id:PMBIDR_EL1:VALUE, id:PMSVer:1 to 15",
                          value);
     if (in->event)
-        config->unit.choices.impdef_event = 1; /* else the unit has no such event */
+        config->unit.choices.impdef_event = 1; /* otherwise the unit has no such event */
     return SPEX_OK;
 }
 

@@ -17,8 +17,8 @@ extern "C" {
 /* Faults on request. Numbers count records or samples of one CPU from 1; 0 is never. */
 struct vm_injection {
     uint64_t fault, abort;        /* the write of this record */
-    uint64_t event, irq;          /* after this sample */
-    uint64_t collide, collisions; /* from this sample on, so many */
+    uint64_t event, irq;          /* inject after this sample */
+    uint64_t collide, collisions; /* number of collisions, from this sample on */
     unsigned id_register;         /* an ID register that reads as id_value; 0 for none */
     uint64_t id_value;
     unsigned version; /* ID_AA64DFR0_EL1.PMSVer, if not 0 */
@@ -29,7 +29,7 @@ struct vm_config {
     struct uarch_config model;
     struct vm_injection inject;
     char features[256];   /* the text of unit.features */
-    uint32_t vector_bits; /* of SVE in the guest; 0: it is off */
+    uint32_t vector_bits; /* SVE vector length in the guest; 0: off */
 };
 
 /* max features, the neoverse-n1 model, seed 1, nothing injected. */

@@ -8,11 +8,12 @@
 #include "address.h"
 
 struct zva {
-    uint32_t index;        /* of the instruction in its block */
+    uint32_t index;        /* index of the instruction in its block */
     struct traced address; /* its base register, at the entry; 31 is SP */
 };
 
-/* Those of a block whose address can be worked out, in an allocated array; their number. */
+/* Finds the DC ZVA of a block whose address can be computed, in an allocated array; returns how
+ * many. */
 unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count,
                   struct zva **list);
 

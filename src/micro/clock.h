@@ -28,7 +28,7 @@ static uint64_t clock_now(void)
     return now;
 }
 
-/* So many additions, each of which needs the one before. */
+/* A chain of additions, each of which needs the one before. */
 static uint64_t clock_chain(void)
 {
     enum { ROUNDS = 10000, EACH = 100 };

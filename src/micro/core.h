@@ -105,7 +105,7 @@ KERNEL void kernel_guess(uint64_t mask, uint64_t count)
                      : "x8", "x9", "cc");
 }
 
-/* So many branches, each to the next, a stride apart, and round again. */
+/* `count` branches, a stride apart, each to the next and the last to the first. */
 #define TAKEN(count, stride)                                                                       \
     KERNEL void kernel_taken##count##x##stride(uint64_t rounds)                                    \
     {                                                                                              \
@@ -123,7 +123,7 @@ KERNEL void kernel_guess(uint64_t mask, uint64_t count)
             row(1000, 32) row(4096, 8) row(8000, 8) row(24, 4160) row(64, 4160) row(512, 4160)
 TAKEN_ALL(TAKEN)
 
-/* Calls so many deep, each from a place of its own, and as many returns. */
+/* Nested calls, each from its own call site, and as many returns. */
 #define CALLS 64
 __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_calls\n .type "
         "kernel_calls, %function\n"
@@ -144,7 +144,7 @@ static uint64_t calls(uint64_t depth, uint64_t rounds)
     return rounds;
 }
 
-/* The last so many of a row of operations, and a branch back to the first of them. */
+/* Runs the last `count` of a row of operations in a loop. */
 #define ROW(name, count, operation)                                                                \
     __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_" #name "\n"          \
             ".type kernel_" #name ", %function\n"                                                  \
@@ -154,7 +154,7 @@ static uint64_t calls(uint64_t depth, uint64_t rounds)
             ".size kernel_" #name ", . - kernel_" #name "\n .popsection\n");                       \
     void kernel_##name(uint64_t rounds, const void *first);                                        \
     void kernel_##name##_end(void);
-/* A branch to the next, so many bytes further. */
+/* A branch over `stride` bytes to the next one. */
 #define NEXT(stride) "b . + " #stride "\n .fill " #stride " / 4 - 1, 4, 0xd503201f"
 ROW(row, 4096, NEXT(32))
 ROW(dense, 16384, NEXT(8))
@@ -195,7 +195,7 @@ __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_targets
         ".size kernel_targets, . - kernel_targets\n .popsection\n");
 void kernel_targets(uint64_t rounds, const void *const *table, const void *const *end);
 
-/* Each branch goes to so many places in turn. */
+/* Each branch goes to `count` targets in turn. */
 static uint64_t targets(uint64_t count, uint64_t rounds)
 {
     static const void *table[TARGETS * BRANCHES];

@@ -59,7 +59,7 @@ static void open_kind(const struct native_options *o, const int32_t *tids, size_
     for (size_t i = 0; i < count && !o->all_cpus; i++)
         open_counter(o, &attr, tids[i], -1, kind, c);
     for (unsigned cpu = 0; cpu < o->machine->cpu_count && o->all_cpus; cpu++)
-        if (!o->cpus || native_cpus_has(o->cpus, cpu)) /* those that are offline fail */
+        if (!o->cpus || native_cpus_has(o->cpus, cpu)) /* fails for CPUs that are offline */
             open_counter(o, &attr, -1, (int)cpu, kind, c);
 }
 

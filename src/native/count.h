@@ -24,7 +24,7 @@ void native_counters_close(struct native_counters *counters);
 
 /* What a run shows about its period. */
 struct native_run_figures {
-    uint64_t period, least; /* least: of the PMU; 0 unknown */
+    uint64_t period, least; /* least: smallest period that the PMU allows; 0: unknown */
     uint64_t samples;
     uint64_t collisions; /* the CPU's count; else the number of AUX buffers that had collisions,
                             which is a lower bound */

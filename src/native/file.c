@@ -141,7 +141,7 @@ void native_file_state(struct native_session *s)
         native_proc_family(root, s->pids.items[i], &pids);
     for (size_t i = 0; i < pids.count; i++) {
         native_proc_process(root, pids.items[i], &trailer, s->writer);
-        native_drain(s); /* it goes on meanwhile */
+        native_drain(s); /* the recording continues meanwhile */
     }
     vec_free(&pids);
     native_drain(s);

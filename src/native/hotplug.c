@@ -74,7 +74,7 @@ static void came(struct native_session *s, unsigned cpu)
         s->totals.back += back;
         s->totals.added += !back;
         s->totals.away += back ? native_now() - r->gone_at : 0;
-    } /* else it has gone again: try at the next look */
+    } /* otherwise it is gone again: retry at the next look */
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -20,11 +20,11 @@ struct native_options {
     char **argv; /* program to start, or NULL */
     /* Whom, without a program: all on these CPUs, or processes, or threads. */
     bool all_cpus, threads, per_thread;
-    const struct native_cpus *cpus; /* of those online; NULL: all */
-    const int32_t *ids;             /* of processes, or threads */
+    const struct native_cpus *cpus; /* subset of the online CPUs; NULL: all */
+    const int32_t *ids;             /* ids of processes or threads */
     size_t id_count;
     uint64_t data_size, aux_size; /* bytes of each CPU's rings, powers of two; 0: chosen */
-    bool no_aux;                  /* other events than SPE's, for tests */
+    bool no_aux;                  /* no AUX area: other events than SPE's, for tests */
     bool stacks;                  /* a second event with callchains */
     bool count;                   /* also the CPU's SAMPLE_* counters, where it has them */
     bool snapshot;                /* AUX data only on request (native_tell) */
@@ -49,7 +49,7 @@ struct native_totals {
     int program;         /* its status as of waitpid() */
     uint64_t aux_size;   /* as used */
     uint64_t program_us; /* CPU time of the program and what it waited for */
-    uint64_t own_us;     /* of spex while it recorded */
+    uint64_t own_us;     /* CPU time of spex while it recorded */
     uint64_t count[4];   /* enum native_count, where counted */
     bool counted[4];
     uid_t user; /* the user that the program ran as, if root was dropped; else 0 */

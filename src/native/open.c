@@ -231,7 +231,7 @@ static enum spex_status open_on(const struct native_options *o, struct opened *o
         if (e->role == ROLE_SPE && cpu >= 0 && !native_cpus_has(&e->pmu->cpus, (unsigned)cpu))
             continue;
         if (opened->begun && !e->ids.count)
-            continue; /* the file does not know this PMU */
+            continue; /* the file has no such PMU */
         int fd = open_one(o, opened, i, tid, cpu);
         if (fd < 0 && errno == ESRCH && !o->argv)
             return SPEX_END; /* a thread that has ended meanwhile */

@@ -28,7 +28,7 @@ struct open_fd {
 
 struct open_ring {
     struct native_ring ring;
-    int fd, cpu, tid;  /* of the event that it was made for; fd -1: none now */
+    int fd, cpu, tid;  /* event that it was made for; fd -1: closed */
     bool ended;        /* nothing more will come */
     bool gone;         /* its CPU is offline, */
     uint64_t gone_at;  /* since then */

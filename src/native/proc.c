@@ -202,7 +202,7 @@ void native_proc_process(const char *root, int32_t pid, const struct native_trai
         snprintf(path, sizeof path, "%s/proc/%d/task/%d/comm", root, pid, tid);
         text = file_read_all(open(path, O_RDONLY | O_CLOEXEC), FILE_MOST, &size);
         if (!text)
-            continue; /* it has ended */
+            continue; /* the process has ended */
         text[strcspn(text, "\n")] = '\0';
         spex_perf_writer_fork(writer, pid, tid, tid == pid ? parent : pid,
                               tid == pid ? parent : pid, 0);

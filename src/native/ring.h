@@ -27,7 +27,7 @@ void native_ring_records(struct native_ring *ring, native_records *use, void *co
 
 /* Bytes of the AUX area, in up to two parts. */
 struct native_piece {
-    uint64_t offset; /* of the first byte, as the kernel counts */
+    uint64_t offset; /* kernel's offset of the first byte */
     const uint8_t *part[2];
     size_t size[2];
 };

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    WAKE_MS = 200, /* what a killed recording has lost at most */
+    WAKE_MS = 200, /* most that a killed recording loses */
     RESTARTS = 5,
 };
 
@@ -115,7 +115,7 @@ void native_close(struct native_session *s)
 {
     bool waiting = s->child.pid > 0 && !s->reaped;
     native_child_close(&s->child);
-    if (waiting) /* it was never started, and ends now */
+    if (waiting) /* never started, and ending now */
         waitpid(s->child.pid, NULL, 0);
     native_counters_close(&s->counters);
     native_unopen(&s->opened);
@@ -136,7 +136,7 @@ void native_tell(struct native_session *s, enum native_word word)
     uint64_t one = 1;
     int kept = errno;
     __atomic_fetch_or(&s->words, (unsigned)word, __ATOMIC_SEQ_CST);
-    if (write(s->wake, &one, sizeof one) < 0) /* full: it will wake up anyhow */
+    if (write(s->wake, &one, sizeof one) < 0) /* the pipe is full, so it will wake up anyway */
         errno = kept;
 }
 
@@ -293,7 +293,7 @@ static bool wait_for_work(struct native_session *s)
     }
     s->polls.count = 0;
     bool ok = add_poll(s, s->wake) && add_poll(s, s->uevents);
-    for (size_t i = 0; i < count && ok; i++) /* one that has ended would be ready for ever */
+    for (size_t i = 0; i < count && ok; i++) /* drop ended ones, which would always be ready */
         ok = add_poll(s, s->opened.rings.items[i].ended ? -1 : s->opened.rings.items[i].fd);
     const struct pollfd *p = s->polls.items;
     poll(s->polls.items, (nfds_t)s->polls.count, wait);
@@ -388,7 +388,7 @@ static enum spex_status begin(struct native_session *s, struct spex_error *error
     if (status)
         return status;
     bool by_exec = s->o.argv && !s->o.all_cpus; /* the exec switches them on */
-    if (!by_exec) /* before /proc is read, so that no process starts unseen in between */
+    if (!by_exec) /* enabled before /proc is read, so that no process starts unseen */
         native_switch(&s->opened, ROLE_TRACKING, true);
     native_file_state(s);
     if (!by_exec && !s->o.delay)

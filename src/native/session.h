@@ -29,9 +29,9 @@ struct native_session {
     unsigned words;       /* enum native_word, atomic */
     pthread_mutex_t lock; /* guards `on` and the list of events: another thread may enable */
     bool on;
-    uint64_t start_at, looked, flushed,
-        part_start;      /* times of native_now(); start_at 0: already started; looked: for CPUs */
-    uint64_t part_bytes; /* of AUX data in this file */
+    uint64_t start_at, looked, flushed, part_start; /* native_now() values; start_at 0: already
+                                                       started; looked: last look for CPUs */
+    uint64_t part_bytes;                            /* AUX bytes in this file */
 };
 
 uint64_t native_now(void); /* ns */

@@ -18,7 +18,7 @@ struct owner {
     bool change;
     uid_t uid;
     gid_t gid;
-    char name[256]; /* for its other groups; empty: none */
+    char name[256]; /* user name, for supplementary groups; empty: none */
 };
 
 static struct owner find_owner(bool keep_root)

@@ -248,7 +248,7 @@ struct spex_aux_cursor {
     bool started, broken; /* broken: the next span does not follow the previous one */
     uint8_t *room;        /* see spans.h; NULL: spans are mapped */
     double part;
-    const uint8_t *data; /* of the last span */
+    const uint8_t *data; /* data of the last span */
     uint8_t *joined;     /* tail and bridge; freed when not needed, as there may be many queues */
     size_t joined_size;
 };
@@ -368,7 +368,7 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
         size_t fresh = cursor->bridge;
         cursor->bridge = 0;
         if (kept <= fresh) {
-            drop_tail(cursor); /* from here on the chunk itself holds everything */
+            drop_tail(cursor); /* the chunk itself now holds everything */
             cursor->position = cursor->stop - kept;
             return true;
         }

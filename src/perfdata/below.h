@@ -12,11 +12,11 @@ enum { BELOW_ROOTS = 3, BELOW_PATH = 4096 };
 /* Directories to search for paths, in order; "" is the original place. NULL ends the list. */
 struct below {
     const char *roots[BELOW_ROOTS + 1];
-    void (*progress)(void *context, uint64_t done, uint64_t size); /* as file_spool's */
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* as in file_spool */
     void *context;
 };
 
-/* As spex_perfdata_new; its progress is that of `below`. */
+/* Like spex_perfdata_new; progress is reported through `below`. */
 enum spex_status below_open(const struct spex_perfdata_options *options, const struct below *below,
                             struct spex_perfdata **file, struct spex_error *error);
 

@@ -357,7 +357,7 @@ static void take_ksymbol(struct cursor *c, struct spex_perf_event *event)
 
 static void take_namespaces(struct cursor *c, struct spex_perf_event *event)
 {
-    enum { MOUNT = 5 }; /* after net, uts, ipc, pid and user */
+    enum { MOUNT = 5 }; /* index: after net, uts, ipc, pid and user */
     event->u.namespaces.pid = (int32_t)take32(c);
     event->u.namespaces.tid = (int32_t)take32(c);
     uint64_t count = take64(c);

@@ -70,7 +70,7 @@ struct raw { /* one record */
     uint32_t size;
     uint64_t offset;        /* in the file */
     const uint8_t *bytes;   /* header included */
-    const uint8_t *payload; /* AUXTRACE: what follows the record */
+    const uint8_t *payload; /* AUXTRACE: the bytes after the record */
     uint64_t payload_size;
     bool inflated; /* came out of a COMPRESSED record */
 };
@@ -90,7 +90,7 @@ struct walk {
     struct inflater *inflater;
     uint64_t window_at; /* in the file */
     size_t window_size;
-    uint8_t window[WALK_WINDOW]; /* what follows AUX data */
+    uint8_t window[WALK_WINDOW]; /* bytes after AUX data */
     uint8_t before[64];          /* the record before that data */
 };
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
@@ -122,7 +122,7 @@ size_t perfdata_inflater_rest(const struct inflater *inflater);
 
 enum task_kind { TASK_COMM, TASK_EXEC, TASK_FORK, TASK_MAP };
 
-struct task_event { /* what happened, in file order */
+struct task_event { /* a name, exec, fork or mapping, in file order */
     uint64_t time;
     const char *comm; /* COMM, EXEC */
     uint32_t seq;
@@ -225,7 +225,7 @@ struct spex_perfdata {
     const uint8_t *data;
     uint64_t size;
     bool mapped;       /* data is our own mapping, so pages may be released */
-    int fd;            /* what is mapped; -1: not a file */
+    int fd;            /* the mapped file; -1: not a file */
     bool swap;         /* byte order differs from the host's */
     bool failed;       /* ran out of memory: tables are incomplete */
     uint64_t told_end; /* where the header says the data ends; 0: it does not say */
@@ -259,7 +259,7 @@ struct spex_perfdata {
     struct foreign foreign;
     uint32_t *queue_slots;
     size_t queue_slot_count;
-    struct walk walk;                     /* of spex_perfdata_next */
+    struct walk walk;                     /* position of spex_perfdata_next */
     uint64_t scratch[RECORD_MAX / 8 + 2]; /* a record that had to be copied */
 };
 

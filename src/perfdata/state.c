@@ -116,7 +116,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
     case SPEX_PERF_MMAP:
     case SPEX_PERF_MMAP2: {
         if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
-            return; /* of a process that is not among the host's */
+            return; /* a guest's process, not the host's */
         if (add_map(file, &event->u.map))
             read_dump(file, event);
         break;

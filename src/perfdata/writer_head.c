@@ -35,7 +35,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
         COMM_EXEC = 1 << 24,
         CONTEXT_SWITCH = 1 << 26,
         HARDWARE = 0,
-        INSTRUCTIONS = 1, /* of hardware events */
+        INSTRUCTIONS = 1, /* config of a hardware event */
         SOFTWARE = 1,
         DUMMY = 9,
         PA_ENABLE = 2, /* of config */
@@ -260,7 +260,7 @@ static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint
         uint32_t last = group < cpus - cpu ? cpu + group - 1 : cpus - 1;
         snprintf(list + n, room - n, last > cpu ? "%s%u-%u" : "%s%u", n ? "," : "", cpu, last);
     }
-    /* as large a block as the bitmap needs */
+    /* block size for which the bitmap suffices */
     const uint64_t bits = 64 * words,
                    size = (((memory << 10) + bits - 1) / bits + 4095) & ~UINT64_C(4095);
     for (uint64_t at = 0; at < memory << 10; at += size) {

@@ -48,7 +48,7 @@ struct query_sink {
  * False: query_error says why.
  */
 bool query_ask(struct query *query, const char *sql, const struct query_sink *sink);
-/* The same, but the last answer goes to a file of Parquet. */
+/* The same, but the last answer is written to a Parquet file. */
 bool query_to_parquet(struct query *query, const char *sql, const char *path);
 const char *query_error(const struct query *query); /* several lines */
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 enum {
-    ROWS = 2048, /* of a block; DuckDB's vectors hold as many */
+    ROWS = 2048, /* rows of a block; DuckDB's vectors hold as many */
     BLOCKS = 16,
     RECORD_BYTES = 64, /* to estimate how many records a file has */
 };
@@ -32,7 +32,7 @@ struct value {
 struct scan_column {
     enum export_column column;
     enum export_from from;
-    unsigned size; /* of an element */
+    unsigned size; /* bytes of an element */
     bool own_text; /* each record has its own: block->texts holds it */
     struct value *values;
     size_t capacity;

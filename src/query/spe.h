@@ -16,7 +16,7 @@ struct query_profile {
     struct query_profile *next;
     char *path;
     struct spex_analysis *analysis;
-    struct texts texts; /* what results point to: kept to the end */
+    struct texts texts; /* texts that results point to: kept to the end */
     bool busy;
 };
 

@@ -112,7 +112,7 @@ void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t si
     size_t from = reader->size - spex_reader_rest(reader);
     if (!reader->last && offset == reader->base + from) {
         reader->position -= from;
-        reader->good.floor = 0; /* which is not after from */
+        reader->good.floor = 0; /* at or before `from` */
     } else {
         reader->position = 0;
         reader->good = (struct reader_good){.close = offset, .first = -1};

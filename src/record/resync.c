@@ -19,7 +19,7 @@ struct chain {
     uint32_t slots; /* slots of the packets from here on, and the flags above */
     uint16_t end;   /* end of the closing packet */
     uint16_t pc;    /* last header byte of the PC packet */
-    uint8_t length; /* of the packet here */
+    uint8_t length; /* length of the packet here */
 };
 
 /*

@@ -40,7 +40,7 @@ static struct sampled *sort_sampled(const struct cube *cube, size_t *count)
 struct listing {
     struct report *report;
     const struct spex_symbol *symbol;
-    const struct sampled *samples; /* of this function, in order of address */
+    const struct sampled *samples; /* samples of this function, in order of address */
     size_t count;
     struct spex_line source; /* the file that most lines belong to, and the range of lines */
     unsigned first_line, last_line;

@@ -47,15 +47,15 @@ struct cube_text {
 
 struct cube {
     struct spex_group *fine, *total;
-    size_t keys;                 /* of the total */
+    size_t keys;                 /* keys of the total */
     bool percentiles, intervals; /* has "p"; its vectors have time_square and repeats */
-    size_t rows;                 /* how many there are */
+    size_t rows;                 /* number of rows */
     size_t kept;                 /* rows with cells of their own */
     struct vector *rest;         /* sum of the other rows, by interval */
-    struct vector *beyond;       /* what belongs to no row of the total; NULL: nothing */
+    struct vector *beyond;       /* what no row of the total holds; NULL: nothing */
     struct cell *cells;
     size_t count;
-    struct cube_text *texts; /* what cube_write_row wrote, of each row that is kept */
+    struct cube_text *texts; /* output of cube_write_row for each kept row */
 };
 
 /* Makes both groups; the total is derived. A status if there is no memory or the keys are wrong. */

@@ -28,7 +28,7 @@ struct node {
     const struct spex_symbol *symbol;
     const struct spex_module *module; /* without a symbol */
     bool missing;                     /* frames that are not known */
-    struct sums all;                  /* with what is below */
+    struct sums all;                  /* sums including calls below it */
     double size;                      /* the largest of its shares */
     int64_t shown; /* number in the page; for a folded one, that of its "other" */
     bool kept;
@@ -45,9 +45,9 @@ struct flame {
     struct ids ids; /* of nodes */
     struct node *nodes;
     size_t count, capacity;
-    int64_t *of_stack; /* node of a call, NONE: not yet */
-    int64_t *others;   /* by kept node + 1: number of its "other" */
-    size_t *folded;    /* as many: functions in it */
+    int64_t *of_stack; /* node of each call; NONE: not made yet */
+    int64_t *others;   /* index: kept node + 1; value: number of its "other" */
+    size_t *folded;    /* per "other": number of functions in it */
     struct piece *pieces;
     size_t piece_count;
     unsigned coarse; /* 2^coarse intervals make one here */
@@ -141,7 +141,7 @@ static int larger_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Keeps at most so many nodes, the largest, and with each its callers, which are no smaller. */
+/* Keeps at most `most` nodes: the largest, with their callers, which are never smaller. */
 static size_t choose(struct flame *f, size_t most)
 {
     double *sizes = memory_get(f->count + 1, sizeof *sizes), least = 0;
@@ -197,7 +197,7 @@ static uint32_t coarse_bin(const struct flame *f, const struct piece *p)
     return p->bin < count ? p->bin >> f->coarse : count ? ((count - 1) >> f->coarse) + 1 : 0;
 }
 
-/* Sorts the cells, and finds how coarse intervals must be to have at most so many. */
+/* Sorts the cells, and finds how coarse intervals must be for at most `most` cells. */
 static void slice(struct flame *f, size_t most)
 {
     const struct cube *cube = &f->report->cubes[STACKS];

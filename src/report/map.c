@@ -11,7 +11,7 @@ enum { PAGE = 4096, STRETCHES = 24 };
 
 struct page {
     uint64_t space, address; /* process, or all ones for the kernel */
-    size_t row;              /* in the order of the cube */
+    size_t row;              /* row in the order of the cube */
 };
 
 struct stretch {
@@ -21,7 +21,7 @@ struct stretch {
     const struct spex_module *module;
     uint64_t space;
     unsigned bucket_shift, rows;
-    struct sum *sums; /* by row and interval */
+    struct sum *sums; /* sums by row and interval */
 };
 
 static int by_address(const void *a, const void *b)

@@ -169,7 +169,7 @@ static enum spex_status look_closer(struct report *r, struct spex_error *error)
     r->closer = *sharing_lines(r->sharing);
     for (size_t i = 0; i < r->line_count && i < HOT_LINES; i++) {
         line_set_add(&r->hot, r->lines[i].address);
-        if (r->lines[i].physical) /* others may have it mapped elsewhere */
+        if (r->lines[i].physical) /* others may have mapped it elsewhere */
             line_set_add(&r->hot, r->lines[i].physical);
     }
     for (size_t i = 0; i < sizeof r->hot.bits / sizeof *r->hot.bits; i++)

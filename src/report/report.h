@@ -13,7 +13,7 @@
 struct report_options {
     const struct source_places *sources; /* where source files may come from */
     size_t most;                         /* bytes that the data may take */
-    unsigned threads;                    /* that order and write the tables; 0 is 1 */
+    unsigned threads;                    /* threads that sort and write the tables; 0 means 1 */
     bool filtered; /* the analysis has filters: its samples may be of any part of the time */
 };
 

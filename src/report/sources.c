@@ -23,7 +23,7 @@ enum {
 struct sources {
     struct source *list[SOURCES];
     VEC(const struct source *) read;
-    char **dirs; /* that the user named, with all links resolved */
+    char **dirs; /* directories that the user named, links resolved */
     size_t dir_count;
     char *cwd;
     bool none;

@@ -87,7 +87,7 @@ static void write_head(struct report *r, const struct limits *limits, struct jso
     json_name(json, "bins");
     json_object(json);
     json_name(json, "first");
-    json_begin(json); /* as text: it may be more than a number of JavaScript holds */
+    json_begin(json); /* as text, since JavaScript numbers may be too small */
     out_printf(json->out, "\"%llu\"", (unsigned long long)r->bins.first);
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);
@@ -141,7 +141,7 @@ static void write_targets(struct report *r, const struct limits *limits, struct 
 static void write_short(struct report *r, const struct limits *limits, struct json *json)
 {
     (void)limits;
-    json_name(json, "short"); /* at most so many samples of a row may be missing */
+    json_name(json, "short"); /* most samples that a row may lack */
     json_object(json);
     JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
     JSON_MEMBER(json, "pages", u64, spex_group_error(r->cubes[PAGES].fine));

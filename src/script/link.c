@@ -17,10 +17,10 @@
 
 struct link {
     int in, out;
-    pid_t pid;        /* of the command; 0: there is none */
+    pid_t pid;        /* process of the command; 0: none */
     unsigned timeout; /* 0: none */
     int64_t deadline;
-    char name[64]; /* of the current request */
+    char name[64]; /* name of the current request */
     char failure[400];
     size_t start, end;
     char buffer[LINK_LINE];
@@ -119,7 +119,7 @@ void link_close(struct link *l)
         close(l->in);
         if (!*l->failure)
             ended(l, &how, now() + l->timeout);
-        kill(-l->pid, SIGKILL); /* with all that it started */
+        kill(-l->pid, SIGKILL); /* kills its whole process group */
         while (waitpid(l->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     }

@@ -256,7 +256,7 @@ void peer_get_state(struct peer *p, struct spex_spu_state *state)
         spex_spu_get_state(p->unit, state);
     else
         expect_struct(p, request(p, "state"), wire_state, state);
-    if (state->el > 3 || state->security > SPEX_ROOT) { /* of another's unit */
+    if (state->el > 3 || state->security > SPEX_ROOT) { /* reported by a foreign unit */
         link_fail(p->link, "the unit is at EL%u in Security state %u", state->el, state->security);
         memset(state, 0, sizeof *state);
     }

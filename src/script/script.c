@@ -24,7 +24,7 @@ void script_tell(struct script *s, enum script_report_kind kind, const char *for
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (s->unit && peer_failure(s->unit) && (kind == SCRIPT_PASSED || kind == SCRIPT_FAILED))
-        return; /* the unit failed: what is compared does not come from it */
+        return; /* the unit failed, so there is nothing to compare */
     if (kind == SCRIPT_FAILED)
         s->failed = true;
     if (kind == SCRIPT_ERROR)

@@ -25,7 +25,7 @@ struct script_report {
 
 /* A unit of somebody else's, behind a command that speaks the protocol of docs/spu-protocol.md. */
 struct script_options {
-    const char *command; /* for the shell; NULL: our own unit */
+    const char *command; /* shell command; NULL: our own unit */
     unsigned timeout;    /* milliseconds for one request */
 };
 

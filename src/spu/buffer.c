@@ -10,7 +10,7 @@ static uint64_t limit_of(const struct spex_spu *u)
     return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
 }
 
-/* Whether there is room for so many bytes plus the largest record. */
+/* Whether there is room for `bytes` plus the largest record. */
 static bool has_room_after(const struct spex_spu *u, uint64_t bytes)
 {
     uint64_t limit = limit_of(u), need = bytes + (UINT64_C(1) << u->config.features.MaxSize);

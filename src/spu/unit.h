@@ -48,7 +48,7 @@ struct slot {
     uint64_t el2_enabled;  /* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
     uint64_t previous;     /* payload of the previous branch target */
     uint64_t order;        /* position among branches and samples in program order */
-    uint64_t el, security; /* of the operation */
+    uint64_t el, security; /* state at the operation */
 };
 
 /* A fault that has not been reported yet (choice fault_lag). */
@@ -108,7 +108,7 @@ struct spex_spu {
         struct slot slot;            /* a new sample, except for pc, contexts and time */
         struct spex_spu_store store; /* a write to the buffer, except for address and bytes */
     } now;
-    bool irq;                      /* as last reported to the host */
+    bool irq;                      /* level last reported to the host */
     uint64_t impossible;           /* E[] bits that were not recorded: spex_spu_status */
     uint64_t impossible_addresses; /* number of physical addresses that were not recorded */
     struct spex_spu_exception exception;

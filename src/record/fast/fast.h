@@ -70,7 +70,7 @@ struct shape {
     uint8_t lead;   /* padding before the record */
     bool partial;   /* lacks a packet that records of executed operations have */
     uint8_t tail;   /* index into tails, for the second 64 bytes; 0: none */
-    bool special;   /* is partial or has a tail */
+    bool special;   /* partial record, or with a tail */
     uint8_t at[16]; /* offset of the payload of each enum shape_field */
     /* As in struct spex_record from data_source on: the part that headers alone determine. */
     struct {
@@ -105,7 +105,7 @@ static inline unsigned keys_together(unsigned first, unsigned second)
 struct cell_keys {
     uint64_t places, common, differ;
     uint64_t words[CELL / 8]; /* places as bytes */
-    uint8_t example[CELL];    /* of the group's first shape */
+    uint8_t example[CELL];    /* headers of the group's first shape */
 };
 enum { CELL_GROUPS = 16 };
 
@@ -168,7 +168,7 @@ struct fast_cells {
 
 /* Records of a stream that were found but not yet read. */
 struct fast_stream {
-    uint32_t queued, taken, missed; /* missed: how many of those taken have no known shape */
+    uint32_t queued, taken, missed; /* missed: how many of the taken ones have no known shape */
     size_t origin;                  /* position that queue entries count from */
     /* records to wait until the next try, since the last one did not help */
     uint32_t idle, idle_left;

@@ -28,7 +28,7 @@ void shapes_restart(struct spex_shapes *shapes, bool streaming)
     shapes->count = 0;
     shapes->tail_count = 0;
     shapes->last = NO_SHAPE;
-    if (streaming) /* else filled by the first shape that has keys */
+    if (streaming) /* otherwise filled by the first shape that has keys */
         memset(shapes->by_key, 0xff, sizeof shapes->by_key); /* NO_SHAPE */
 }
 
