@@ -98,7 +98,7 @@ enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
     if (!d)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a disassembler");
     *disassembler = d;
-    const char *forced = getenv("SPEX_DISASSEMBLER"); /* llvm, objdump, words: for tests */
+    const char *forced = getenv("SPEX_DISASSEMBLER"); /* llvm, objdump or words; for tests */
     if ((!forced || !strcmp(forced, "llvm")) && open_llvm(d))
         return SPEX_OK;
     d->decode = NULL;

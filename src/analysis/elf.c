@@ -124,7 +124,7 @@ static void say_stripped(struct spex_module *module, bool named, bool starts)
     if (module_debug_place(module, place))
         module_problem(module, "%s: stripped; %s; its debug file is looked for as %s%s",
                        module->name, shown, place,
-                       getenv("DEBUGINFOD_URLS") ? "" : "; or " DEBUGINFOD " asks for it");
+                       getenv("DEBUGINFOD_URLS") ? "" : "; or run " DEBUGINFOD " to fetch it");
     else
         module_problem(module,
                        "%s: stripped, and without a build id by which debug symbols could be "

@@ -82,7 +82,7 @@ static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
     for (size_t i = 0; i < 9; i++)
         words[i] = le64(t->data + 8 + 8 * i);
     uint32_t magic = le32(t->data);
-    size_t next = 2; /* after the numbers of functions and files */
+    size_t next = 2; /* field index, after the numbers of functions and files */
     t->count = words[0] > t->size / 8 ? t->size / 8 : (size_t)words[0];
     t->word = 8;
     switch (magic) {

@@ -27,7 +27,7 @@ enum { FALL, TAKEN, WAYS };
 
 enum { NOWHERE = UINT32_MAX };
 
-/* A flow between two junctions, which are numbers; NOWHERE: it is not conserved there. */
+/* A flow between two junctions, given by number; at NOWHERE flow is not conserved. */
 struct edge {
     uint32_t from, to;
     double samples, length; /* samples seen, and in how many instructions */

@@ -30,7 +30,7 @@ struct strand {
     struct piece piece;
     uint64_t *keys; /* of each record */
     uint32_t *stacks, *allocs;
-    size_t at, take; /* samples that went before, and before the end of this round */
+    size_t at, take; /* samples passed on so far; samples before the end of this round */
     bool ended;
 };
 

@@ -67,7 +67,7 @@ size_t unwind_symbols(Elf *elf, struct module_table *table)
             uint64_t start = ph.p_vaddr + (uint64_t)(int64_t)(int32_t)le32(row);
             uint64_t entry = ph.p_vaddr + (uint64_t)(int64_t)(int32_t)le32(row + 4);
             if (start - plt.sh_addr < plt.sh_size)
-                continue; /* one entry for all of the PLT */
+                continue; /* a single entry describes the whole PLT */
             table_add(table, start, size_of(&frames, entry, start), NULL, true, false, false);
             added++;
         }

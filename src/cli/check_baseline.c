@@ -177,8 +177,8 @@ static int get_all(const char *path, const struct json_value *root, struct check
         char why[200];
         bool newer = !strncmp(is, family, sizeof family - 1);
         snprintf(why, sizeof why,
-                 newer ? "its schema is %.60s, of a newer spex; this one (%s) reads %s"
-                       : "its schema is %.60s, of another kind of file; this one (%s) reads %s",
+                 newer ? "its schema is %.60s, of a newer spex; spex %s reads %s"
+                       : "its schema is %.60s, of another kind of file; spex %s reads %s",
                  is, SPEX_VERSION, schema);
         if (newer)
             cli_error("%s: %s; install that spex", path, why);

@@ -39,7 +39,7 @@ struct screen {
     struct top_recording *recording;
     struct top_view view;
     struct top_table table;
-    bool typing; /* the filter */
+    bool typing; /* the user is typing the filter */
     unsigned chosen;
 };
 
@@ -201,7 +201,8 @@ static void press(struct screen *s, char key)
     }
 }
 
-/* Whether the program runs is as it was before the look: the last table has everything. */
+/* runs: whether the program ran before the samples were read, so that the last table is complete.
+ */
 static void show(struct screen *s, bool runs)
 {
     struct top_table next;

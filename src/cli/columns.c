@@ -51,7 +51,7 @@ static const struct table_column stats_columns[] = {
     {"mispredict", "mispred", TABLE_PERCENT, 28, "branches mispredicted"},
     {"remote", "remote", TABLE_PERCENT, 65, "accesses to another socket or chip"},
     {"from", "from", TABLE_TEXT, 18, "where most data came from"},
-    {"also", "also from", TABLE_TEXT, 72, "where else, from 5% on"},
+    {"also", "also from", TABLE_TEXT, 72, "other sources, with 5% or more"},
     {0},
 };
 
@@ -84,7 +84,7 @@ unsigned columns_percentiles(const struct profile_options *options)
 
 /* Beside the key of an allocation. */
 static const struct table_column alloc_columns[] = {
-    {"blocks", "blocks", TABLE_COUNT, 12, "blocks from there that samples were in"},
+    {"blocks", "blocks", TABLE_COUNT, 12, "blocks allocated there in which samples lie"},
     {"block_bytes", "bytes", TABLE_TEXT, 11, "their sizes: the smallest and the largest"},
 };
 enum { ALLOC_COLUMNS = sizeof alloc_columns / sizeof *alloc_columns };

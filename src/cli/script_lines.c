@@ -67,7 +67,7 @@ struct step {
         NEW_PIECE
     } kind;
     uint8_t before_size, after_size;
-    char after[2]; /* a hexadecimal number: quote, separator */
+    char after[2]; /* after a hexadecimal number: quote, separator */
     struct export_number number;
     const struct run *run; /* of a piece */
     char before[BEFORE];

@@ -17,7 +17,7 @@
 
 enum { TIMES = 4096, MARKERS_MOST = 100000, VERSION = 44, NONE = -1 };
 
-struct cell { /* samples of a row at a time */
+struct cell { /* samples of one row in one time slice */
     uint32_t row, time;
     uint64_t count;
 };

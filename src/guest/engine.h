@@ -59,7 +59,7 @@ struct engine_options {
     bool disabled;                    /* sampling is off at first */
     const char *start_at, *stop_at;   /* at functions of the program, or NULL */
     uint64_t delay;                   /* cycles without samples at the beginning */
-    uint64_t max_size;                /* bytes of the file with records; 0: any */
+    uint64_t max_size;                /* most bytes of the file with records; 0: no limit */
     bool stacks;                      /* keep the call stack of each record */
     bool allocs;                      /* and the allocation that its data is in */
     bool deterministic;               /* waits end in modelled time */
@@ -173,7 +173,7 @@ enum engine_event_kind {
     SPEX_ENGINE_COMM,
     SPEX_ENGINE_MAP,    /* address, length, offset, prot, flags, path ("" for anonymous memory) */
     SPEX_ENGINE_AUX,    /* in DIRECTORY/data: offset in the AUX area, size, aux_flags */
-    SPEX_ENGINE_LEFT,   /* not there: data, size. The bytes are valid until the next call */
+    SPEX_ENGINE_LEFT,   /* data that found no place: data, size; valid until the next call */
     SPEX_ENGINE_STACKS, /* the same for call stacks: whole records of perf.data */
 };
 

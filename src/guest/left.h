@@ -35,7 +35,7 @@ struct file_id {
     unsigned size;
 };
 
-/* A file of a just-in-time compiler, and when how much of it was written. */
+/* A file of a just-in-time compiler, and its size at each time it was written. */
 struct jit_file {
     size_t task;
     uint64_t number;

@@ -36,7 +36,7 @@ void stack_end(struct stack *s)
     *s = (struct stack){0};
 }
 
-/* Frames after number i end, and handlers all of whose frames do. */
+/* Ends the frames after number i, and handlers whose frames have all ended. */
 static void cut_to(struct stack *s, size_t i)
 {
     struct stack_room *room = s->room;

@@ -65,7 +65,7 @@ struct sys_vcpu {
     uint8_t el;
     bool active;    /* profiling is switched on at some Exception level */
     bool capturing; /* accesses of block are kept */
-    bool written;   /* a register was, since the last context synchronization */
+    bool written;   /* a register was written since the last context synchronization */
     unsigned index;
     /* the current block, while capturing */
     uint32_t stamp;
@@ -143,7 +143,7 @@ void system_spurious(struct sys_vcpu *v, bool level);
 
 /* The current block ran so far; then control went to next, or it was cut there. */
 void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t next);
-/* A block is entered: it has details, or not. */
+/* Called at the entry of a block: decides whether it gets details. */
 void system_approach(struct sys_vcpu *v, struct block *block);
 /* An access of the current block, by a word; and the common ones. */
 void system_access(struct sys_vcpu *v, timing_access word);

@@ -64,7 +64,7 @@ enum {
 #define NO_BRANCH         BIT(34)
 #define NO_ACCESS         BIT(35) /* cannot be a memory access, nor a prefetch or the like */
 #define CONDITIONAL       BIT(36)
-#define TAKEN_TARGET      BIT(37) /* has a target if taken */
+#define TAKEN_TARGET      BIT(37) /* has a target if it was taken */
 #define SAME_CONTEXT      BIT(38) /* cannot be an exception return */
 #define NEEDS_VA          BIT(39)
 #define NEEDS_TRANSLATION BIT(40)
@@ -98,7 +98,7 @@ struct verify_tables {
     bool known, ignored[RULES];
     struct check active[VERIFY_CHECKS];
     unsigned active_count;
-    uint32_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
+    uint32_t op_facts[4][256]; /* indexed by CLASS and payload; stored >> 32 */
     uint8_t op_rules[4][256];
     struct {
         uint64_t mask;
@@ -108,7 +108,7 @@ struct verify_tables {
     uint64_t misses; /* events that mean a miss; each follows the event of its access */
     uint16_t counter_zero;
     uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
-    uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
+    uint32_t pc_facts[16];   /* indexed by payload [63:60]; stored >> 16 */
 };
 
 /* features NULL: unknown. tables is all zeros on entry. */

@@ -51,7 +51,7 @@ static inline uint64_t stored_find(const struct timing_core *core, uint64_t piec
 
 /* Where the bytes of a load come from. */
 enum forwarded {
-    FORWARD_NONE, /* not from stores that are not written yet */
+    FORWARD_NONE, /* no bytes from stores that are not written yet */
     FORWARD_ALL,
     FORWARD_SOME,
     FORWARD_FAILED /* some of them, but not in a way that can be forwarded */
@@ -183,7 +183,7 @@ static inline void run_of_stores(struct timing_core *core, uint64_t va, unsigned
         core->stream_lines++;
 }
 
-/* In a run of stores that fills whole lines: is this line written without being fetched? */
+/* In a run of stores that fills whole lines: whether this line is written without being fetched. */
 static inline bool streams(struct timing_core *core, uint64_t va, unsigned size)
 {
     uint64_t line = va & ~63ull;
@@ -336,7 +336,7 @@ static inline uint64_t do_store(struct timing_core *core, const struct account_o
     return done;
 }
 
-/* Stores leave the buffer in order, so many in a cycle: the next one at the earliest then. */
+/* Stores leave the buffer in order, a limited number per cycle: when the next one can. */
 static inline void leave_buffer(struct timing_core *core, uint64_t when)
 {
     if (when > core->drain) {
@@ -361,7 +361,7 @@ static inline void drain(struct timing_core *core, uint64_t pieces, uint64_t whe
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }
 
-/* Does the access lie within eight bytes? */
+/* Whether the access lies within eight bytes. */
 static inline bool fits(uint64_t va, unsigned size)
 {
     return (va & 7) + size <= 8;

@@ -15,8 +15,8 @@
 
 enum {
     TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
-    TIMING_BUCKETS = 1024,  /* of a server's calendar */
-    TIMING_AGO = 8,         /* of a server, whose use is its load */
+    TIMING_BUCKETS = 1024,  /* buckets of a server's calendar */
+    TIMING_AGO = 8,         /* buckets of a server whose use counts as its load */
     TIMING_REGISTERS = 256, /* miss registers at most */
     TIMING_STORED = 1024,   /* buckets of the stores that may be forwarded */
     TIMING_CORES = 4096,
@@ -38,16 +38,16 @@ struct timing_state {
     uint32_t seed; /* of hashes */
     uint16_t part;
     uint8_t ready[ACCOUNT_REGS];
-    struct timing_state *older; /* of the same hash */
+    struct timing_state *older; /* next state in the hash chain */
 };
 
 /* A load, store or atomic of a block that ran; cycles from dispatch of the block on. */
 struct timing_step {
     uint16_t insn;
-    uint16_t issue, took; /* took: from issue to done */
+    uint16_t issue, took; /* took: cycles from issue to done */
     uint16_t before;      /* when all before it in the block are done */
-    uint16_t plain;       /* what it takes if its accesses are plain */
-    uint8_t size;         /* of an access */
+    uint16_t plain;       /* latency if its accesses are plain */
+    uint8_t size;         /* bytes of an access */
     bool store;
     uint32_t fits; /* bit k: at address k it lies within eight bytes; 0 if it made several */
 };
@@ -59,18 +59,18 @@ struct timing_step {
 struct timing_path {
     const struct timing_state *from;
     struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
-    uint16_t *retire;                  /* of all instructions, after the steps; as in a step */
-    uint16_t at, took;                 /* of a branch: step `at` took this instead */
-    uint32_t late;                     /* its branch's target was so late once, */
-    const struct timing_state *lately; /* which led there, or NULL, */
+    uint16_t *retire;                  /* retirement of all instructions, stored after the steps */
+    uint16_t at, took; /* a branch between paths: step `at` took this long instead */
+    uint32_t late;     /* its branch's target was so late once, */
+    const struct timing_state *lately; /* the state that last led there, or NULL, */
     struct timing_path *after;         /* and what came next */
     /* what came next: taken << 1 | mispredicted */
     _Alignas(64) struct timing_path *follow[4];
     const struct timing_state *to;
     const struct timing_state *missed; /* if its branch was mispredicted, or NULL */
     uint32_t block;
-    uint32_t dispatch;   /* what is added to that */
-    uint16_t done, last; /* of the last instruction, and retirement; as in a step */
+    uint32_t dispatch;   /* cycles of dispatch added to that state */
+    uint16_t done, last; /* completion and retirement of the last instruction; as in a step */
     uint16_t count, steps;
     struct timing_step step[];
 };
@@ -86,25 +86,25 @@ enum {
     TIMING_SOON = 48,        /* cycles: a register that is ready later is in no state */
     TIMING_LONGEST = 128,    /* instructions of a block that is remembered */
     TIMING_PATHS = 1 << 14,  /* lists of paths, and of states */
-    TIMING_CREDIT = 1 << 14, /* what remembering may cost a core before it pauses */
+    TIMING_CREDIT = 1 << 14, /* cost of remembering at which a core pauses it */
 };
 
 struct timing_memo {
     struct timing_state *state[TIMING_PATHS];
     struct timing_path *path[TIMING_PATHS];
     size_t bytes;
-    uint32_t blocks; /* that have a number */
+    uint32_t blocks; /* blocks that have a number */
     struct account_insn insns[TIMING_LONGEST];
 };
 
 /* ---- what is limited ---- */
 
-/* A server: it can serve so many lines in each bucket of 64 cycles. */
+/* A server: serves a limited number of lines in each bucket of 64 cycles. */
 struct timing_server {
     uint32_t lines;
     uint64_t bucket[TIMING_BUCKETS]; /* number << 16 | taken */
 };
-/* The first moment at or after t at which a line can be served; it is taken. */
+/* Finds the first time, from t on, at which a line can be served, and reserves it. */
 uint64_t timing_serve(struct timing_server *server, uint64_t t);
 /*
  * Lines taken in TIMING_AGO buckets, ending TIMING_AGO before that of t. The most recent
@@ -129,7 +129,7 @@ static inline uint32_t timing_register(const struct timing_registers *r)
 
 /* ---- caches ---- */
 
-enum { /* in the low bits of a tag word; bits 1:0 are enum uarch_state */
+enum { /* low bits of a tag word; bits 1:0 are enum uarch_state */
        TIMING_STATE = 3,
        TIMING_PENDING = 4,    /* level 1: the line may still be on its way */
        TIMING_PREFETCHED = 8, /* and not used yet */
@@ -172,7 +172,8 @@ struct timing_tagged {
     uint16_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
 };
 enum {
-    TIMING_COUNTER = 32, /* of a state: a two-bit counter below the tables, 0, 1, 6 or 7 */
+    TIMING_COUNTER =
+        32, /* bit of a state that is a two-bit counter below the tables: 0, 1, 6 or 7 */
     TIMING_STATES = 64
 };
 struct timing_target {
@@ -186,9 +187,9 @@ struct timing_table { /* the part of the history that a table sees */
 };
 struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
-    uint64_t odd[3];     /* what they are multiplied by */
+    uint64_t odd[3];     /* odd factors of the three hashes */
     bool usual;          /* five tables that see no more than 128 branches */
-    uint32_t shift;      /* of a hash: its index in a table is left */
+    uint32_t shift;      /* right shift that leaves a hash's index in a table */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
     struct timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
@@ -247,7 +248,7 @@ struct timing_taken {
 struct timing_ideal {
     const struct ideal_range *ranges;
     size_t count;
-    unsigned kinds; /* of all of them */
+    unsigned kinds; /* the kinds of all of them */
 };
 
 /* ---- a core ---- */
@@ -256,9 +257,9 @@ struct timing_stored { /* part of a store within eight bytes */
     uint64_t piece;    /* address / 8 */
     uint64_t data, drain;
     uint64_t older; /* number of the piece before in the same bucket */
-    uint8_t bytes;  /* which of the eight */
-    uint8_t size;   /* of the store, */
-    int8_t start;   /* which begins here, from the piece on */
+    uint8_t bytes;  /* which of the eight bytes */
+    uint8_t size;   /* bytes of the store, */
+    int8_t start;   /* where the store begins, relative to the piece */
 };
 
 struct timing_core {
@@ -269,30 +270,30 @@ struct timing_core {
     struct timing_predictor *predictor; /* another thread may use it: nothing of it is in here */
     /* the account */
     _Alignas(64) uint64_t ready[ACCOUNT_REGS];
-    uint64_t dispatch; /* of the next instruction, at the earliest: cycle << 16 | part */
+    uint64_t dispatch; /* earliest dispatch of the next instruction: cycle << 16 | part */
     uint64_t retire;   /* cycle of the last one */
-    uint64_t number;   /* of the next instruction */
-    uint64_t share;    /* of a cycle, that dispatch of one takes */
+    uint64_t number;   /* number of the next instruction */
+    uint64_t share;    /* share of a cycle that dispatching one instruction takes */
     uint64_t begin;    /* the first part of a cycle; the last is 65535 */
-    const struct timing_state *state; /* has the registers, if there is one */
+    const struct timing_state *state; /* holds the registers, if not NULL */
     struct timing_path **hook;        /* where to find what the next block does, and to note it */
-    struct timing_path *none;         /* what it is if it is not at a path */
+    struct timing_path *none;         /* successor where there is no path */
     int32_t credit;                   /* budget for remembering; below 0: a pause */
-    uint64_t first;                   /* instruction after the last block that was not known */
+    uint64_t first;                   /* first instruction after the last unknown block */
     const uint64_t *made, *made_end;  /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
-    uint64_t loads, stores;         /* so far */
-    uint64_t fetch;                 /* the next block can be fetched from here on */
-    uint64_t drain;                 /* cycle in which the last store was written */
-    uint32_t drained;               /* how many were in that cycle */
-    uint32_t window;                /* mask of slot[] */
-    uint64_t *slot;                 /* retirement of the last instructions, but those of `went` */
-    uint64_t room;                  /* instructions up to this number are not held up */
-    uint64_t passed[TIMING_PASSED]; /* of each 16 of them: when the last block of them retired */
+    uint64_t loads, stores; /* so far */
+    uint64_t fetch;         /* the next block can be fetched from here on */
+    uint64_t drain;         /* cycle in which the last store was written */
+    uint32_t drained;       /* stores written in that cycle */
+    uint32_t window;        /* mask of slot[] */
+    uint64_t *slot;         /* retirement of the last instructions, except those in `went` */
+    uint64_t room;          /* instructions up to this number are not held up */
+    uint64_t passed[TIMING_PASSED]; /* for each 16 of them: when their last block retired */
     struct timing_went *went;       /* the last blocks that were known, and how many */
     uint32_t went_count;
     uint32_t loads_mask, stores_mask;
-    uint64_t load_retire[512], store_drain[256]; /* as many as the queues have, at least */
+    uint64_t load_retire[512], store_drain[256]; /* at least as many as the queues have entries */
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
     uint64_t stored_from;                /* pieces up to this one have been written for sure */
@@ -300,7 +301,7 @@ struct timing_core {
     uint64_t stored_first[256];          /* pieces before each store */
     struct timing_stored *stored;
     /* write streaming */
-    uint64_t stream_begin, stream_next; /* of the run of stores */
+    uint64_t stream_begin, stream_next; /* range of the run of stores */
     uint64_t stream_line;               /* written without being fetched */
     uint32_t stream_lines;
     /* the data side */
@@ -308,7 +309,7 @@ struct timing_core {
     struct timing_registers l1_misses, l2_misses;
     struct timing_server l2_server, mesh_server;
     struct uarch_mmu mmu;
-    uint64_t page; /* of the last access */
+    uint64_t page; /* page of the last access */
     struct {
         uint64_t line, ready,
             gone; /* the last line that others asked for: when it came, and left */
@@ -321,7 +322,7 @@ struct timing_core {
     uint64_t code_generation, btb_generation;
     struct timing_fifo btb;
     struct timing_server code_server;
-    struct timing_taken *taken; /* by the place of the block, and how many */
+    struct timing_taken *taken; /* indexed by the block's place; how many */
     uint32_t taken_count;
     uint64_t near_put, mid_put; /* entries put into the first two branch target buffers */
     struct uarch_counts counts;
@@ -340,7 +341,7 @@ struct timing {
     uint64_t generation;
     struct timing_memo memo;
     bool apart;      /* each core has its own clock */
-    uint32_t places; /* of blocks that ended with a taken branch */
+    uint32_t places; /* places of blocks that ended with a taken branch */
     uint32_t core_count;
     struct timing_core *core[TIMING_CORES];
 };
@@ -350,7 +351,7 @@ struct timing {
 /* Moves the registers into a state, NULL if there is none for them; and back to the core. */
 const struct timing_state *timing_memo_enter(struct timing_core *core);
 void timing_memo_leave(struct timing_core *core);
-/* Retirements of blocks that were known go to slot[]. */
+/* Copies the retirement of known blocks to slot[]. */
 void timing_memo_slots(struct timing_core *core);
 /* What the block does in this state; NULL if that is not known. */
 struct timing_path *timing_memo_find(struct timing_core *core, const struct timing_block *block);
@@ -364,7 +365,7 @@ struct timing_path *timing_memo_keep(struct timing_core *core, const struct timi
                                      const struct timing_run *run, const struct timing_state *from,
                                      uint64_t dispatch, struct timing_path *parent, uint32_t at,
                                      uint64_t took);
-/* The branch at the end of a path was taken, and dispatch goes on so much later. */
+/* Notes that the branch at the end of a path was taken and delays dispatch. */
 void timing_memo_late(struct timing_core *core, struct timing_path *path, uint32_t late);
 /* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
 void timing_memo_missed(struct timing_core *core, struct timing_path *path, uint64_t cycle);

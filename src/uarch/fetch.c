@@ -64,7 +64,7 @@ static uint64_t line(struct timing_core *core, uint64_t va, uint64_t t, bool *se
                 continue;
             uint64_t there = timing_memory_code(core, next << UARCH_LINE, t);
             core->l1i.ready[insert(&core->l1i, next + 1, next)] = there;
-            core->counts.code_miss--; /* not asked for by the program */
+            core->counts.code_miss--; /* a prefetch, so not the program's miss */
         }
     }
     if (ready < t)
@@ -90,7 +90,7 @@ uint64_t timing_fetch_lines(struct timing_core *core, struct timing_block *block
 
 /* ---- branch target buffers ---- */
 
-/* Where the core notes things of the block's branch; NULL if there is no memory for it. */
+/* The core's entry for the block's branch; NULL if out of memory. */
 static struct timing_taken *taken_of(struct timing_core *core, struct timing_block *block)
 {
     if (!block->place)
@@ -107,7 +107,7 @@ static struct timing_taken *taken_of(struct timing_core *core, struct timing_blo
     return &core->taken[block->place];
 }
 
-/* Is there a branch behind this one in the same 32 bytes? */
+/* Whether another branch follows this one in the same 32 bytes. */
 static bool dense(const struct timing_fifo *f, uint64_t pc)
 {
     uint32_t first = ((uint32_t)(pc >> 5) & f->mask) * f->ways;

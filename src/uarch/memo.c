@@ -64,7 +64,7 @@ const struct timing_state *timing_memo_enter(struct timing_core *core)
 void timing_memo_slots(struct timing_core *core)
 {
     uint64_t number = core->number;
-    /* Newest first; those of the window are enough. */
+    /* Newest first; only those in the window matter. */
     while (core->went_count && core->number - number <= core->window) {
         const struct timing_went *w = &core->went[--core->went_count & core->window];
         number -= w->path->count;

@@ -132,7 +132,8 @@ static bool llc_touch(struct timing_core *core, uint64_t line, bool insert, bool
 
 struct holders {
     uint32_t count;
-    struct timing_core *nearest, *owner; /* owner: has it modified or exclusive */
+    struct timing_core *nearest,
+        *owner; /* owner: the core that has the line modified or exclusive */
     bool modified;
 };
 
@@ -146,7 +147,7 @@ static uint64_t *near_of(const struct timing *s, uint64_t line)
     return &s->near[(line >> UARCH_LINE) * 0x9e3779b97f4a7c15ull >> 48 & (TIMING_NEAR - 1)];
 }
 
-/* Does each core have the line for itself? */
+/* Whether each core has the line for itself. */
 static bool unshared(const struct timing *s, uint64_t line)
 {
     return s->ideal.kinds & SPEX_IDEAL_SHARE && timing_ideal_at(&s->ideal, line) & SPEX_IDEAL_SHARE;
@@ -586,7 +587,7 @@ uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t,
         l1_fill(core, line, state | TIMING_PREFETCHED, done, result);
         core->stream_line = line == core->stream_line ? 0 : core->stream_line;
     }
-    if (level != 2) /* else it has taken the register itself */
+    if (level != 2) /* level 2 has reserved the register itself */
         misses->free[r] = done;
     return t;
 }

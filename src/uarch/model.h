@@ -34,7 +34,7 @@ enum uarch_end {
 /* ---- what is made ideal ---- */
 
 enum ideal_set {
-    SPEX_IDEAL_LOADS = 1,  /* of these instructions hit level 1 and its TLB */
+    SPEX_IDEAL_LOADS = 1,  /* loads of these instructions hit level 1 and its TLB */
     SPEX_IDEAL_BRANCH = 2, /* these branches are always predicted */
     SPEX_IDEAL_DIVIDE = 4, /* these divisions and square roots cost what additions do */
     SPEX_IDEAL_TIME = 8,   /* these instructions take no time, nor do their accesses */
@@ -42,7 +42,7 @@ enum ideal_set {
     SPEX_IDEAL_PAGES = 32, /* this data is in pages of 2 MB */
 };
 
-struct ideal_range { /* of addresses */
+struct ideal_range { /* a range of addresses */
     uint64_t first, size;
     unsigned kinds;
 };
@@ -67,10 +67,10 @@ enum uarch_level {
 };
 
 enum uarch_result_flag {
-    SPEX_UARCH_TLB_MISS = 1u << 4, /* of the level 1 TLB */
+    SPEX_UARCH_TLB_MISS = 1u << 4, /* level 1 TLB miss */
     SPEX_UARCH_WALK = 1u << 5,
     SPEX_UARCH_MODIFIED = 1u << 6, /* the line was modified where it was found */
-    SPEX_UARCH_SNOOPED = 1u << 7,  /* it came from another core's cache */
+    SPEX_UARCH_SNOOPED = 1u << 7,  /* data came from another core's cache */
     SPEX_UARCH_SOCKET = 1u << 8,   /* the access went to another socket */
     SPEX_UARCH_SPLIT = 1u << 9,    /* crosses a line (the worse of two accesses) or boundary */
     SPEX_UARCH_UPGRADE = 1u << 10, /* a write to a line that others shared */
@@ -100,7 +100,7 @@ struct uarch_counts {
     uint64_t upgrade, invalidated;  /* writes to shared lines; lines lost to others */
     uint64_t mispredict;
     uint64_t prefetch, prefetch_used, prefetch_late; /* lines fetched ahead */
-    uint64_t code_miss;                              /* of the level 1 instruction cache */
+    uint64_t code_miss;                              /* level 1 instruction cache misses */
     uint64_t btb_miss;
     uint64_t forwarded;    /* loads that got their data from the store buffer */
     uint64_t streamed;     /* lines written without being fetched */

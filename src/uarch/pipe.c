@@ -70,7 +70,7 @@ special(struct timing_core *core, const struct account_op *u, struct accesses *a
 static inline uint64_t queue_free(const struct timing_core *core, const struct account_op *u)
 {
     const struct uarch_config *c = core->c;
-    if (core->made != core->made_end) /* they were counted, and none was delayed */
+    if (core->made != core->made_end) /* accesses were already counted, and none was delayed */
         return 0;
     if (u->kind == ACCOUNT_LOAD)
         return core->loads >= c->loads
@@ -118,7 +118,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core
             if (run->insns)
                 run->insns[i] =
                     (struct account_insn){dispatch >> 16, dispatch >> 16, dispatch >> 16, retire};
-            number--; /* it takes no place in the window */
+            number--; /* takes no place in the window */
             continue;
         }
         if (window)
@@ -218,7 +218,7 @@ static uint64_t run_each(struct timing_core *core, const struct timing_block *bl
     return done;
 }
 
-/* A block ran: when its last instruction was done, and on which path, or NULL. */
+/* How a block ran: when its last instruction was done, and its path, or NULL. */
 struct ran {
     uint64_t done;
     struct timing_path *path;
@@ -443,7 +443,7 @@ static struct ran run_known(struct timing_core *core, const struct timing_block 
     return repeat(core, block, &access, end, path, false);
 }
 
-/* Does window or queue hold an instruction of the block up? */
+/* Whether the window or a queue holds up an instruction of the block. */
 static __attribute__((noinline)) bool held(struct timing_core *core,
                                            const struct timing_block *block)
 {
@@ -602,7 +602,7 @@ static uint64_t slot_of(const struct timing_core *core, uint64_t dispatch)
 
 void timing_run(struct timing_core *core, struct timing_block *block, struct timing_run *run)
 {
-    if (block->gone == block->count) { /* not even fetched */
+    if (block->gone == block->count) { /* not fetched at all */
         run->ready = slot_of(core, core->dispatch);
         run->ports = 0;
         run_each(core, block, run);

@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) bool direction(struct timing_predic
     for (uint32_t i = 0; i < tables; i++) {
         const struct timing_table *see = &p->see[i];
         uint64_t h = key ^ (h0 & see->mask[0]) * p->odd[0];
-        if (i + 2 >= tables) /* others see no more than 64 branches */
+        if (i + 2 >= tables) /* shorter tables see at most 64 branches */
             h ^= (h1 & see->mask[1]) * p->odd[1];
         if (i + 1 == tables && far)
             h ^= (p->history[2] & see->mask[2]) * p->odd[2];
@@ -161,7 +161,7 @@ static inline __attribute__((always_inline)) bool direction(struct timing_predic
     uint32_t below = second->state;
     uint32_t rule = rules[best->state | GUESS(below) << 6 | (uint32_t)taken << 7];
     second->state = beneath[below | (uint32_t)taken << 6 | (rule & FRESH) >> 2];
-    best->state = rule & 0xff; /* last: it may be the second, too */
+    best->state = rule & 0xff; /* written last, since it may also be the second */
     if (rule & WRONG)
         return learn(p, best, key, taken);
     if (far)

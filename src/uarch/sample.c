@@ -36,7 +36,7 @@ void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint6
         events |= EVENT(MISALIGNED);
     access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
     access->data_source = 0;
-    if (op->flags & SPEX_OPF_LOAD) { /* for these, 0 also means that it was not a load */
+    if (op->flags & SPEX_OPF_LOAD) { /* for loads; elsewhere 0 means that it was not a load */
         if (level != SPEX_UARCH_L1)
             events |= EVENT(L2D_ACCESS);
         if (level > SPEX_UARCH_L2)

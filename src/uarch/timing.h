@@ -52,23 +52,23 @@ enum timing_btb {
 };
 
 struct timing_block {
-    uint64_t pc, next; /* of the first instruction, and after the last */
+    uint64_t pc, next; /* address of the first instruction, and after the last */
     uint32_t count;
     uint8_t end; /* enum uarch_end */
     const struct spex_op *ops;
     struct account_op *uops;
-    uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
-    uint32_t number;         /* of those that may be remembered, from 1 on */
-    uint32_t loads, stores;  /* how many */
-    uint32_t hints;          /* prefetches */
-    bool steady;             /* what it does may be remembered */
-    bool apart;              /* the engine's own: timing_follow() leaves it to it */
-    bool foreseen;           /* its branch is always predicted */
-    uint32_t gone;           /* instructions that take no time */
-    uint64_t key;            /* of its branch, for the predictors */
-    uint64_t fetched, found; /* the model's own: see fetch.c */
-    uint32_t place;          /* of its branch, among those that were taken; 0: never */
-    bool dense;              /* as it was found */
+    uint64_t extra;                  /* extra dispatch time that its ports need */
+    uint32_t number;                 /* number among blocks that may be remembered, from 1 */
+    uint32_t loads, stores;          /* how many */
+    uint32_t hints;                  /* prefetches */
+    bool steady;                     /* its behaviour may be remembered */
+    bool apart;                      /* the engine's own: timing_follow() leaves it to it */
+    bool foreseen;                   /* its branch is always predicted */
+    uint32_t gone;                   /* instructions that take no time */
+    uint64_t key;                    /* key of its branch for the predictors */
+    uint64_t fetched, found;         /* the model's own: see fetch.c */
+    uint32_t place;                  /* place of its branch among those taken; 0: never taken */
+    bool dense;                      /* result of looking for dense branches */
     uint32_t late[TIMING_BTB_COUNT]; /* how late a target is, in cycles << 16 | parts */
     /* the engine's own: retirement of an execution, cycles << 16, and how it was learned */
     uint64_t mean;
@@ -94,9 +94,10 @@ typedef uint64_t timing_access;
 #define SPEX_TIMING_ACCESS(va, insn) (((va)&0xffffffffffffull) | (uint64_t)(insn) << 48)
 
 struct timing_run {
-    uint32_t executed; /* instructions, at least 1; fewer than the block has: it was cut */
-    bool cut;          /* control left before the block's end: fault, signal */
-    uint64_t next;     /* pc of the block that follows, unless cut */
+    uint32_t
+        executed;  /* instructions executed, at least 1; fewer than the block has if it was cut */
+    bool cut;      /* control left before the block's end: fault, signal */
+    uint64_t next; /* pc of the block that follows, unless cut */
     const timing_access *access;
     size_t access_count;
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
@@ -108,7 +109,7 @@ struct timing_run {
      * they do not hold it up.
      */
     uint64_t ready, ports;
-    bool mispredicted; /* the branch at its end was: what timing_predict() said */
+    bool mispredicted; /* timing_predict() mispredicted the branch at its end */
 };
 
 /*
@@ -153,7 +154,7 @@ void timing_access_outcome(const struct timing_core *core, const struct spex_op 
 
 /* Cycles: when the last instruction retired. Never goes back. */
 uint64_t timing_clock(const struct timing_core *core);
-/* The core does something else for so many cycles: the kernel. The pipeline is empty afterwards. */
+/* Lets the core spend cycles elsewhere, in the kernel. The pipeline is empty afterwards. */
 void timing_spend(struct timing_core *core, uint64_t cycles);
 /* The same up to a moment; nothing if that is past. Returns the cycles that went by. */
 uint64_t timing_reach(struct timing_core *core, uint64_t cycles);

@@ -32,7 +32,7 @@ struct uarch_mmu {
     struct uarch_tlb tlb;
     uint64_t *tlb2, *walk;
     uint32_t tlb2_mask, page_shift, walk_shift;
-    const struct timing_ideal *ideal; /* has pages that are huge; or NULL */
+    const struct timing_ideal *ideal; /* lists huge pages; or NULL */
 };
 
 struct uarch_homes {

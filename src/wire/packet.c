@@ -51,7 +51,7 @@ enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *o
 /* The rows of packets.def: the short form of a type comes first. */
 static const struct row {
     uint8_t type, header_size;
-    uint8_t value[2], index[2]; /* by header byte */
+    uint8_t value[2], index[2]; /* indexed by header byte */
     uint16_t sizes;
 } rows[] = {
 #define PACKET(type, b7, b6, b5, b4, b3, b2, b1, b0, sizes, name)                                  \
