@@ -145,8 +145,9 @@ static uint32_t find(struct ids *ids, uint64_t a, uint64_t b, uint64_t c)
 static uint32_t push(struct columns *c, uint32_t stack, const char *name, const char *file,
                      unsigned line)
 {
-    uint32_t function = find(&c->functions, texts_find(&c->texts, name),
-                             file ? 1 + (uint64_t)texts_find(&c->texts, file) : 0, 0);
+    const uint64_t text = texts_find(&c->texts, name); /* texts are numbered as they come */
+    const uint64_t from = file ? 1 + (uint64_t)texts_find(&c->texts, file) : 0;
+    uint32_t function = find(&c->functions, text, from, 0);
     uint32_t frame = find(&c->frames, function, line, 0);
     return 1 + find(&c->stacks, stack, frame, 0);
 }

@@ -160,7 +160,7 @@ if LONG:
         "plain": [recorded("plain", "-c", 512, "--", allocs, 4, 500)],
         "truth": [recorded("counted", "-g", "--truth", "--model", "full", "-c", 1024, "--", allocs,
                            1, 500)],
-        "just in time": [recorded("made at run time", "--model", "none", "-c", 4096, "--", build("jit"), "map",
+        "just in time": [recorded("just", "--model", "none", "-c", 4096, "--", build("jit"), "map",
                                   WORK)]}
     with open("guest", "wb") as f:
         f.write(lzma.open(f"{SOURCE}/tests/report/guest.data.xz").read())
