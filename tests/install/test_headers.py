@@ -1,5 +1,5 @@
 """Each installed header compiles alone, strictly, in each language that programs are written in."""
-import os, shutil, sys
+import os, re, shutil, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.tap import *
 
@@ -19,4 +19,21 @@ for compiler, language, standard in LANGUAGES:
                              stdin=f"#include <spex/{header}>\n#include <spex/{header}>\n".encode())
         wrong += [f"{header}: {err}"] if code else []
     check(f"{len(HEADERS)} headers alone in {standard}", HEADERS and not wrong, "".join(wrong))
+
+# The pages about the API name headers and functions that there are, and all headers.
+pages = {n: open(os.path.join(SOURCE, "docs", n)).read() for n in ("api.md", "profile.md")}
+listed = re.findall(r"^\| `libspex[^|]*\|[^|]*\| `([^`]*)` \|", pages["api.md"], re.M)
+equal("docs/api.md lists the headers", sorted(f"{n}.h" for row in listed for n in row.split()),
+      HEADERS)
+declared = "".join(open(os.path.join(SOURCE, "include/spex", n)).read() for n in HEADERS)
+for page, text in pages.items():
+    names = set(re.findall(r"\b(?:spex_[a-z]\w+|SPEX_[A-Z]\w+)", text)) - {
+        "spex_x_new", "spex_x_free", "spex_x_open", "spex_x_close", "spex_x_size", "spex_x_init",
+        "SPEX_1", "SPEX_1_4"}  # patterns of names, and nodes of versions
+    gone = {n for n in names if not re.search(rf"\b{n}\b", declared)}
+    check(f"docs/{page} names what the headers have", names and not gone, gone)
+missing = [n for n in HEADERS if f"<spex/{n}>" not in pages["profile.md"] and
+           n in ("perfdata.h", "symbols.h", "datasource.h", "arrow.h", "stacks.h", "sinks.h",
+                 "findings.h")]
+check("docs/profile.md says what the headers of libspex-profile are for", not missing, missing)
 done()
