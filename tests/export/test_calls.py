@@ -6,7 +6,7 @@ from feeds import *
 if not shutil.which("qemu-aarch64"):
     skip("call stacks as columns", "no qemu-aarch64 (package qemu-user)")
     done()
-FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")
+FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
 LIBRARY = os.environ.get("SPEX_DUCKDB") or (FOUND[0] if FOUND else "")
 PROGRAM = r"""
 #define DO __attribute__((noinline))

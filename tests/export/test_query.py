@@ -7,7 +7,7 @@ the program runs under its loader.
 import collections, csv, glob, io, random, re, signal, stat
 from feeds import *
 
-FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")
+FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
 LIBRARY = os.environ.get("SPEX_DUCKDB") or (FOUND[0] if FOUND else "")
 PROGRAM = [SPEX]
 if "--next" in sys.argv:

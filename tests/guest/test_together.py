@@ -16,7 +16,7 @@ ONLY = os.environ.get("SPEX_ONLY", "")
 os.chdir(WORK)
 MAKE, PROG = (os.path.join(BUILD, "tests/analysis", n) for n in ("make_profile", "prog"))
 ONE = os.path.join(BUILD, "spex")  # with one thread, which need not be looked at
-DUCKDB = glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")
+DUCKDB = glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
 CPUS = os.path.join(BUILD, "tests/guest/libcpus.so")
 EXIT = 66  # of a program that ThreadSanitizer has something to say about
 with open("suppressions", "w") as f:  # it does not see what DuckDB's own threads agree on
