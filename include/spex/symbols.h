@@ -87,6 +87,12 @@ const uint8_t *spex_module_build_id(const struct spex_module *module, bool opene
 /* The file that was opened for its code, NULL if none was; opens it (since 1.4). */
 const char *spex_module_file(struct spex_module *module);
 
+/*
+ * The command that gets a stripped file's debug symbols from its distribution; the caller frees it.
+ * NULL: none is known (since 1.4).
+ */
+char *spex_module_package(const struct spex_module *module);
+
 struct spex_segment {           /* of a file that is loaded; all since 1.4 */
     uint64_t address, size;     /* in the module's numbering */
     uint64_t offset, file_size; /* in the file: what is beyond is zero */

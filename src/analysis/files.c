@@ -24,40 +24,51 @@ void elf_close(struct module_elf *file)
     *file = (struct module_elf){.fd = -1};
 }
 
-static bool find_id(Elf_Data *data, struct module_id *id)
+static const char *find_note(Elf_Data *data, const char *owner, unsigned type, size_t *size)
 {
     size_t at = 0, name, desc;
     GElf_Nhdr note;
     while (data && data->d_buf && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0)
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            !memcmp((char *)data->d_buf + name, "GNU", 4) && note.n_descsz <= sizeof id->bytes) {
-            memcpy(id->bytes, (char *)data->d_buf + desc, note.n_descsz);
-            id->size = note.n_descsz;
-            return true;
+        if (note.n_type == type && note.n_namesz == 4 &&
+            !memcmp((char *)data->d_buf + name, owner, 4)) {
+            *size = note.n_descsz;
+            return (char *)data->d_buf + desc;
         }
-    return false;
+    return NULL;
 }
 
-struct module_id elf_build_id(Elf *elf)
+const char *elf_note(Elf *elf, const char *owner, unsigned type, size_t *size)
 {
-    struct module_id id = {.size = 0};
+    const char *found;
     size_t headers;
     if (elf_getphdrnum(elf, &headers))
-        return id;
+        return NULL;
     for (size_t i = 0; i < headers; i++) {
         GElf_Phdr ph;
         if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_NOTE &&
-            find_id(elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz,
-                                         ph.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
-                    &id))
-            return id;
+            (found = find_note(elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz,
+                                                    ph.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR),
+                               owner, type, size)))
+            return found;
     }
     /* separate debug files keep the note as a section only */
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
         GElf_Shdr sh;
         if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_NOTE &&
-            find_id(elf_getdata(scn, NULL), &id))
-            return id;
+            (found = find_note(elf_getdata(scn, NULL), owner, type, size)))
+            return found;
+    }
+    return NULL;
+}
+
+struct module_id elf_build_id(Elf *elf)
+{
+    struct module_id id = {.size = 0};
+    size_t size;
+    const char *bytes = elf_note(elf, "GNU", NT_GNU_BUILD_ID, &size);
+    if (bytes && size <= sizeof id.bytes) {
+        memcpy(id.bytes, bytes, size);
+        id.size = size;
     }
     return id;
 }

@@ -187,6 +187,9 @@ const char *open_advice(int reason);
 void elf_close(struct module_elf *file);
 /* The section of this name, unless it has no bytes; header may be NULL. */
 Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header);
+/* The first note of a type, its owner of three letters; *size bytes in the file's memory; or NULL.
+ */
+const char *elf_note(Elf *elf, const char *owner, unsigned type, size_t *size);
 struct module_id elf_build_id(Elf *elf);
 /*
  * "DIR/.build-id/ab/cdef" + tail, the layout that perf and gdb share; NULL without a build id. path

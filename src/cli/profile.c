@@ -77,7 +77,7 @@ static void open_output(struct profile *p)
 {
     enum { READABLE = 120 }; /* width where output is a file that a person will read */
     p->width = cli_columns();
-    p->whole_names = !p->width; /* long lines, for those who search in them */
+    p->whole_names = !p->width; /* long lines, for those who search in them; but NAME */
     if (!p->width)
         p->width = READABLE;
     p->colour = p->options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
@@ -248,6 +248,7 @@ struct nameless {
     uint64_t samples;
     const char *path, *problem;
     char *own; /* problem, if it is to be freed */
+    const struct spex_module *module;
 };
 
 static int by_samples(const void *a, const void *b)
@@ -320,14 +321,17 @@ static void report_modules(struct profile *p)
             continue;
         }
         list = memory_grow(list, count, &capacity, sizeof *list);
-        list[count++] = (struct nameless){samples, spex_module_path(m), problem, anonymous};
+        list[count++] = (struct nameless){samples, spex_module_path(m), problem, anonymous, m};
     }
     if (count)
         qsort(list, count, sizeof *list, by_samples);
     const size_t most = p->options->verbose ? count : NOTES_MOST - 1;
-    for (size_t i = 0; i < count && i < most; i++)
-        cli_note("%.1f%% of samples: %s", 100.0 * (double)list[i].samples / (double)all,
-                 list[i].problem);
+    for (size_t i = 0; i < count && i < most; i++) {
+        char *package = list[i].own ? NULL : spex_module_package(list[i].module);
+        cli_note("%.1f%% of samples: %s%s%s", 100.0 * (double)list[i].samples / (double)all,
+                 list[i].problem, package ? "; or " : "", package ? package : "");
+        free(package);
+    }
     for (size_t i = 0; i < count; i++)
         free(list[i].own);
     free(list);
@@ -452,10 +456,12 @@ int profile_close(struct profile *p)
 
 struct table_options profile_table(const struct profile *p)
 {
+    enum { NAME = 120 }; /* those who search in long lines ask for more by -v */
     return (struct table_options){.format = (enum table_format)p->options->format,
                                   .width = p->width,
                                   .colour = p->colour,
-                                  .whole_names = p->whole_names};
+                                  .whole_names = p->whole_names,
+                                  .name_width = p->whole_names && !p->options->verbose ? NAME : 0};
 }
 
 int profile_keys(const char *list, enum spex_key *keys, size_t *count)

@@ -52,7 +52,8 @@ struct profile_options {
     {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
      "do not demangle C++ and Rust names", NULL, NULL},                                        \
     {"verbose", 'v', CLI_FLAG, PROFILE_AT(type, verbose), NULL,                                \
-     "all notes about names that are missing, not the first of them", NULL, NULL}
+     "all notes about names that are missing, not the first of them; whole names",              \
+     NULL, NULL}
 /* Of commands that show time. */
 #define PROFILE_REPLAY(type)                                                                   \
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \

@@ -412,6 +412,9 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         fit(t, order, count, limit, shown, widths);
     if (limit && !o->whole_names)
         cut(t, order, count, limit, shown, widths);
+    for (size_t c = 0; c < t->count && o->name_width; c++)
+        if (t->columns[c].type == TABLE_TEXT && widths[c] > o->name_width)
+            widths[c] = o->name_width;
     for (size_t i = 0; i < count; i++)
         if (shown[order[i]])
             last = order[i];

@@ -66,7 +66,8 @@ size_t table_rows(const struct table *table);
 struct table_options {
     enum table_format format;
     unsigned width;           /* width of text output; 0: as wide as needed */
-    bool colour, whole_names; /* text: names that do not fit are not cut */
+    bool colour, whole_names; /* text: names that do not fit are not cut, */
+    unsigned name_width;      /* but to this; 0: never */
     const char *indent;       /* text, before every line */
 };
 /* Text: heading and rows. CSV: header and rows. JSON: nothing. */

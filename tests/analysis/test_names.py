@@ -138,6 +138,11 @@ def terminal(*args):
     return bytes(out)
 
 
+for more, most in (([], 300), (["-v"], None)):
+    lines = command("report", *IN, *more)[1].decode().splitlines()
+    rows = [len(l) for l in lines if not l.startswith("#")]
+    check(f"{more}: names in a pipe", max(rows) <= most if most else max(rows) > 10000, max(rows))
+
 for what, args, names in TABLES[:9]:
     out = terminal(*args)
     # our own colours, progress, and the line ends that a terminal makes

@@ -146,6 +146,37 @@ for args, most in (([], 3), (["-v"], 9)):
     check(f"{args or 'without -v'}: notes about names", code == 0 and 2 < len(notes) <= most and
           (len([l for l in notes if "libpart" in l]) == 4) == bool(args) and
           ("more files without full symbols (-v)" in err) != bool(args), err)
+lists = os.path.join(WORK, "var/lib/dpkg/info")  # the directory is a root in which dpkg installed
+os.makedirs(lists)
+with open(os.path.join(lists, "libpart-3:arm64.list"), "w") as f:
+    f.write("/.\n/libpart3.so.old\n/libpart3.so\n")
+with open(os.path.join(lists, "libpart-$(id).list"), "w") as f:
+    f.write("/libpart2.so\n")
+err = spex("report", "-v", "-i", path)[2]
+told = {l.split("libpart")[1][0]: l for l in err.splitlines() if "libpart" in l}
+check("with dpkg's lists beside it, it says which package has them",
+      told["3"].endswith("; or apt install libpart-3-dbgsym:arm64"), err)
+check("but no package that it does not find, and no name that a shell would run",
+      not [n for n in "012" if "apt install" in told[n]], err)
+os.makedirs(os.path.join(WORK, "var/lib/rpm"))
+err = spex("report", "-v", "-i", path)[2]
+check("below a root of rpm it is found by its build id", re.search(
+    r"libpart0.*; or dnf --enablerepo='[*]debug[*]' install "
+    r"/usr/lib/debug/[.]build-id/[0-9a-f]{2}/[0-9a-f]+[.]debug\n", err), err)
+note = os.path.join(WORK, "note.c")
+with open(note, "w") as f:
+    f.write('__asm__(".section .note.package,\\"a\\",%note\\n.balign 4\\n.4byte 4, 2f - 1f, '
+            '0xcafe1a7e\\n.asciz \\"FDO\\"\\n1: .asciz \\"{\\\\\\"type\\\\\\":\\\\\\"rpm'
+            '\\\\\\",\\\\\\"name\\\\\\":\\\\\\"part\\\\\\"}\\"\\n2: .balign 4\\n.previous");\n'
+            "static __attribute__((noipa)) long spin(long n) { while (n--) __asm__(\"\"); "
+            "return n; }\nlong part0(long n) { return spin(n); }\n")
+code, _, err = run(CC, "-O1", "-s", "-shared", "-fPIC", "-o", libraries[0], note)
+check("a library with a note of its package", code == 0, err)
+spex("record", "--model", "none", "-c", "512", "-o", path, "--", noted)
+err = spex("report", "-v", "-i", path)[2]
+check("a note in the file names its package before all", re.search(
+    r"libpart0.*; or dnf debuginfo-install part\n", err), err)
+err = spex("report", "-i", path)[2]
 check("a note says who has the names", "export DEBUGINFOD_URLS=https://" in err, err)
 
 # ---- code, and loads across lines ----
