@@ -93,16 +93,26 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
     return table;
 }
 
+/* What a line is called, whatever its length; the caller frees it. */
+static char *line_name(struct profile *p, const struct spex_sharing *s,
+                       const struct spex_shared_line *line)
+{
+    const size_t size = spex_finding_line_text(p->analysis, s, line, NULL, 0) + 1;
+    char *name = memory_get(1, size);
+    spex_finding_line_text(p->analysis, s, line, name, size);
+    return name;
+}
+
 static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
                      const struct spex_shared_line *line)
 {
-    char name[WORDS_NAME];
-    spex_finding_line_text(p->analysis, s, line, name, sizeof name);
+    char *name = line_name(p, s, line);
     table_row(table);
     table_set_u64(table, "address", line->address);
     if (line->pid >= 0)
         table_set_u64(table, "pid", (uint64_t)line->pid);
     table_set_text(table, "data", name);
+    free(name);
     table_set_text(table, "kind", kinds[line->kind]);
     table_set(table, "score", round(line->score * 100) / 100);
     table_set(table, "contention", round(line->contention * 100) / 100);
@@ -123,14 +133,14 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
                        const struct spex_shared_line *line, unsigned rank)
 {
     struct out *out = &p->out;
-    char name[WORDS_NAME];
+    char *name = line_name(p, s, line);
     struct spex_finding *finding = NULL;
     if (spex_finding_of_line(p->analysis, s, line, &finding))
         memory_checked(NULL);
     out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
                (unsigned long long)line->address);
-    spex_finding_line_text(p->analysis, s, line, name, sizeof name);
     out_name(out, name);
+    free(name);
     out_printf(out, ": %s, score %.2f%s\n", title_of(line), line->score,
                p->colour ? "\033[0m" : "");
     out_text(out, "   ");
