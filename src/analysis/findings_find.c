@@ -429,9 +429,10 @@ static void find_cold(struct finder *f)
     if (replay->wait > FEW_WAIT * cycles ||
         !is_enough((uint64_t)(lost * (double)s->all), outside, s->all, &finding))
         return;
-    part.time = s->all;
-    part.most_time = 0;
-    name_part(f, &finding, &part);
+    if (2 * part.time >= s->all) { /* else it is nowhere in particular */
+        part.most_time = 0;
+        name_part(f, &finding, &part);
+    }
     finding_add_number(&finding, "lines", (double)count);
     finding_add_number(&finding, "code_kb", (double)(count * LINE / 1024));
     finding_add_number(&finding, "cache_kb", (double)(replay->code / 1024));

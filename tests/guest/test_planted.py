@@ -56,7 +56,7 @@ def found(*program):
 
 
 def function_of(finding):
-    return finding.get("place", "").split(" ")[0].split("(")[0]
+    return (finding.get("place") or "").split(" ")[0].split("(")[0]
 
 
 for program, bug, kind, case, functions, data, ideal in BUGS:
