@@ -92,8 +92,7 @@ struct spex_group {
     struct spex_row **few;   /* by source and magnitude of latency, if there is no other key */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
-    const struct spex_symbol
-        *only; /* takes only the finer group's rows of this symbol; NULL: all */
+    const struct spex_symbol *only; /* only rows of this symbol in the finer group; NULL: all */
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;

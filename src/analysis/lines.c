@@ -284,9 +284,7 @@ static uint64_t set_reach(struct module_inline *entries, size_t count)
     return e->reach;
 }
 
-enum {
-    INLINES_MOST = 256
-}; /* inlined calls around one address; more than the levels that are walked */
+enum { INLINES_MOST = 256 }; /* calls inlined around one address; more than are walked */
 
 struct matches {
     const struct module_inline *found[INLINES_MOST]; /* by order of the DIEs */

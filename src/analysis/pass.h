@@ -227,17 +227,16 @@ struct spex_analysis {
     /* If there are several files, each is an analysis, and the first one has what they share. */
     struct spex_analysis *whole;       /* in the others: the first file */
     struct clock_intervals *intervals; /* in the first file: see analysis_count_time */
-    struct spex_analysis *
-        *parts;        /* in the first file: all files in order of time, itself included */
-    size_t part_count; /* 0: there is one file */
-    struct spex_analysis *reading; /* in the first file: the file being read */
-    struct shards *shards;         /* in the first file, during a pass; NULL: one thread counts */
-    struct spex_totals own;        /* in the first file: its totals without the others */
-    struct table thread_sums;      /* of all files */
-    _Atomic bool enough;           /* no further file is wanted */
-    _Atomic bool cancelled;        /* in the first file: the host cancelled */
-    struct pull *pull;             /* of the first: pull.c; NULL: samples go to sinks */
-    bool mixed;                    /* sampled with different periods */
+    struct spex_analysis **parts;      /* in the first file: all files in order of time */
+    size_t part_count;                 /* 0: there is one file */
+    struct spex_analysis *reading;     /* in the first file: the file being read */
+    struct shards *shards;    /* in the first file, during a pass; NULL: one thread counts */
+    struct spex_totals own;   /* in the first file: its totals without the others */
+    struct table thread_sums; /* of all files */
+    _Atomic bool enough;      /* no further file is wanted */
+    _Atomic bool cancelled;   /* in the first file: the host cancelled */
+    struct pull *pull;        /* of the first: pull.c; NULL: samples go to sinks */
+    bool mixed;               /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
         uint64_t samples;

@@ -171,9 +171,9 @@ struct replay_seen {
     uint32_t issues; /* samples whose issue latency is known */
     uint64_t issue;  /* sum */
     uint32_t loads[REPLAY_WRONG];
-    uint32_t stored; /* late loads that hit level 1, because a store was forwarded */
-    uint32_t used[REPLAY_WRONG],
-        most[REPLAY_WRONG]; /* samples whose time counts; longest of these times */
+    uint32_t stored;             /* late loads that hit level 1, because a store was forwarded */
+    uint32_t used[REPLAY_WRONG]; /* samples whose time counts */
+    uint32_t most[REPLAY_WRONG]; /* longest of these times */
     uint64_t took[REPLAY_WRONG];
     uint32_t full; /* samples with a counter that ended, and where the data of one came from */
     uint8_t full_source;

@@ -329,7 +329,7 @@ static void report_modules(struct profile *p)
     for (size_t i = 0; i < count && i < most; i++) {
         char *package = list[i].own ? NULL : spex_module_package(list[i].module);
         cli_note("%.1f%% of samples: %s%s%s", 100.0 * (double)list[i].samples / (double)all,
-                 list[i].problem, package ? "; or " : "", package ? package : "");
+                 list[i].problem, package ? "; or run " : "", package ? package : "");
         free(package);
     }
     for (size_t i = 0; i < count; i++)

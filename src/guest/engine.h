@@ -34,9 +34,8 @@ struct engine_options {
     uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
     const char *cpu;      /* name of the model, for the end of the run */
-    const char *const
-        *environment;  /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
-    char *const *argv; /* the program and its arguments */
+    const char *const *environment; /* "NAME=VALUE" to add for the guest, NULL-ended; or NULL */
+    char *const *argv;              /* the program and its arguments */
     /*
      * The same process memory whoever runs it and wherever the file lies: no environment but that
      * above, and no path of the program, whose file is this; argv[0] is only what it is told. NULL:

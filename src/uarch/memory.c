@@ -132,8 +132,8 @@ static bool llc_touch(struct timing_core *core, uint64_t line, bool insert, bool
 
 struct holders {
     uint32_t count;
-    struct timing_core *nearest,
-        *owner; /* owner: the core that has the line modified or exclusive */
+    struct timing_core *nearest;
+    struct timing_core *owner; /* the core that has the line modified or exclusive */
     bool modified;
 };
 

@@ -155,13 +155,13 @@ with open(os.path.join(lists, "libpart-$(id).list"), "w") as f:
 err = spex("report", "-v", "-i", path)[2]
 told = {l.split("libpart")[1][0]: l for l in err.splitlines() if "libpart" in l}
 check("with dpkg's lists beside it, it says which package has them",
-      told["3"].endswith("; or apt install libpart-3-dbgsym:arm64"), err)
+      told["3"].endswith("; or run apt install libpart-3-dbgsym:arm64"), err)
 check("but no package that it does not find, and no name that a shell would run",
       not [n for n in "012" if "apt install" in told[n]], err)
 os.makedirs(os.path.join(WORK, "var/lib/rpm"))
 err = spex("report", "-v", "-i", path)[2]
 check("below a root of rpm it is found by its build id", re.search(
-    r"libpart0.*; or dnf --enablerepo='[*]debug[*]' install "
+    r"libpart0.*; or run dnf --enablerepo='[*]debug[*]' install "
     r"/usr/lib/debug/[.]build-id/[0-9a-f]{2}/[0-9a-f]+[.]debug\n", err), err)
 note = os.path.join(WORK, "note.c")
 with open(note, "w") as f:
@@ -175,7 +175,7 @@ check("a library with a note of its package", code == 0, err)
 spex("record", "--model", "none", "-c", "512", "-o", path, "--", noted)
 err = spex("report", "-v", "-i", path)[2]
 check("a note in the file names its package before all", re.search(
-    r"libpart0.*; or dnf debuginfo-install part\n", err), err)
+    r"libpart0.*; or run dnf debuginfo-install part\n", err), err)
 err = spex("report", "-i", path)[2]
 check("a note says who has the names", "export DEBUGINFOD_URLS=https://" in err, err)
 
