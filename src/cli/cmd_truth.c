@@ -42,6 +42,7 @@ enum { STATS = sizeof stats_columns / sizeof *stats_columns };
 struct counted {
     const struct spex_row *row;
     uint64_t operations, l1, mispredicts, cycles;
+    size_t number; /* in order of first mention */
 };
 
 struct population {
@@ -79,7 +80,8 @@ static struct counted *counted_of(struct population *p, const struct spex_row *r
         p->size = more.size;
     }
     struct counted *at = find(p, row);
-    p->used += !at->row;
+    if (!at->row)
+        at->number = p->used++;
     at->row = row;
     return at;
 }
@@ -196,7 +198,7 @@ static int most_first(const void *a, const void *b)
     if (x->operations != y->operations)
         return x->operations > y->operations ? -1 : 1;
     uint32_t n = x->row->stats.samples, m = y->row->stats.samples;
-    return ORDER(m, n);
+    return m != n ? ORDER(m, n) : ORDER(x->number, y->number);
 }
 
 static void print_errors(struct json *to, const struct errors *errors, const char *count,
