@@ -128,7 +128,7 @@ bombs.elf("prog",
           [(bombs.cxx_bomb(40), 0, 4), (bombs.cxx_bomb(3), 4, 4), ("_RIC1aKB" + "a_" * 3, 8, 4)],
           nop * 4)
 save(bombs.profile(module=DIR + "/prog", pcs=[0x400000, 0x400004, 0x400008]), "names.data")
-code, out, err, peak = measure("report", "-i", "names.data", timeout=5)
+code, out, err, peak = measure("report", "-v", "-i", "names.data", timeout=5)
 check("a name that would expand without end is shown as it is, others in full", code == 0 and
       peak < 100 and bombs.cxx_bomb(40)[:60] in out and "A<char>" in out, (code, peak, out, err))
 deep = "_RIC1aKj0_" + "".join(f"KB{'0123456789abcdef'[i % 10]}_" for i in range(20)) + "E"
