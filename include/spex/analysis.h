@@ -83,8 +83,8 @@ struct spex_analysis_options {
     const struct spex_allocator *allocator; /* where from; NULL: malloc (since 1.4) */
     /* What is read, if not path; path then is a name for messages, or NULL (since 1.4). */
     uint32_t input;     /* enum spex_input */
-    int32_t descriptor; /* of SPEX_INPUT_DESCRIPTOR */
-    const void *data;   /* of SPEX_INPUT_MEMORY */
+    int32_t descriptor; /* used with SPEX_INPUT_DESCRIPTOR */
+    const void *data;   /* used with SPEX_INPUT_MEMORY */
     size_t data_size;
 };
 
@@ -104,7 +104,7 @@ void spex_analysis_close(struct spex_analysis *analysis);
 enum spex_trust { SPEX_TRUST_NONE, SPEX_TRUST_POOR, SPEX_TRUST_FAIR, SPEX_TRUST_GOOD };
 struct spex_replay {
     size_t size;      /* sizeof(struct spex_replay), set by the caller */
-    const char *core; /* whose parameters; NULL: a middling core's, since the CPU is not known */
+    const char *core; /* core with these parameters; NULL: CPU unknown, a middling core's */
     /* share of samples that were replayed; the others are weighed by their latencies alone */
     double share;
     /* mean difference between replayed and sampled issue latencies, relative to their mean */
@@ -123,9 +123,9 @@ const char *spex_trust_name(enum spex_trust trust); /* "none", "poor", "fair", "
  * operand, as the replay has it. False: it was not replayed, or did not wait.
  */
 struct spex_wait {
-    struct spex_module *module; /* of the one that it waited for */
+    struct spex_module *module; /* module of the instruction that was waited for */
     uint64_t address;
-    bool stores; /* a store, whose data it loads */
+    bool stores; /* it is a store, and this loads its data */
     uint8_t zero[15];
 };
 bool spex_analysis_waits_for(const struct spex_analysis *analysis, const struct spex_module *module,
@@ -177,7 +177,7 @@ struct spex_sample {
     uint32_t maps[2];                 /* private; spex_sample_alike knows what is to be known */
     uint8_t op;                       /* enum spex_sample_op */
     uint8_t source;                   /* enum spex_source */
-    uint8_t el;                       /* of pc */
+    uint8_t el;                       /* Exception level of pc */
     uint8_t flags;                    /* enum spex_sample_flag */
     /* below SPEX_PLACES, usually the same for the same pc: an index for a sink's own cache */
     uint32_t place;
@@ -253,7 +253,7 @@ void spex_analysis_stop(struct spex_analysis *analysis);
 /* What a data address belongs to, at the end of the profile or at the time of a sample. */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
-    uint64_t address;           /* in the module */
+    uint64_t address;           /* module address */
     const struct spex_symbol *symbol;
     uint64_t zero;
 };
@@ -290,8 +290,8 @@ struct spex_totals {
     uint64_t timed, with_context;       /* records with a timestamp, with a context packet */
     uint64_t with_source, with_va, with_pa;
     uint64_t saturated;              /* kept samples with a counter at its largest value */
-    uint64_t first_time, last_time;  /* ns, of kept samples */
-    uint64_t bytes;                  /* of SPE data */
+    uint64_t first_time, last_time;  /* ns; first and last of the kept samples */
+    uint64_t bytes;                  /* bytes of SPE data */
     uint64_t damaged, damaged_bytes; /* damaged spots and bytes given up */
     uint64_t first_damage;           /* file offset of the first */
     const char *damage_reason;
@@ -310,7 +310,7 @@ struct spex_sampling {
     bool jitter, timestamps, physical;
     char terms[160];      /* "ts_enable=1,jitter=1" */
     char filters[160];    /* hardware filters among them, "" if none */
-    const char *cpu_name; /* of the MIDR, or NULL */
+    const char *cpu_name; /* the name that MIDR stands for, or NULL */
     uint32_t midr;
     /* the value at which counters saturate: 0xfff, or 0xffff if any counter exceeds that */
     uint16_t counter_most;
@@ -376,7 +376,7 @@ enum spex_key {
     SPEX_KEY_DATA_DSO,
     SPEX_KEY_PAGE,
     SPEX_KEY_CACHE_LINE,
-    SPEX_KEY_OFFSET, /* in the cache line */
+    SPEX_KEY_OFFSET, /* offset in the cache line */
     SPEX_KEY_TARGET,
     SPEX_KEY_PREV_TARGET,
     SPEX_KEY_LATENCY,  /* total latency, by powers of two */
@@ -385,14 +385,14 @@ enum spex_key {
     SPEX_KEY_STACK,    /* all that called, the nearest first */
     SPEX_KEY_ALLOC,    /* where the data was allocated, in profiles of record --allocs; else what
                           SPEX_KEY_DATA_SYMBOL says */
-    SPEX_KEY_BLOCK_OFFSET, /* in the block that was allocated */
-    SPEX_KEY_TYPE,         /* of the data */
-    SPEX_KEY_MEMBER,       /* of that type */
-    SPEX_KEY_TYPE_OFFSET,  /* of that member */
+    SPEX_KEY_BLOCK_OFFSET, /* offset in the allocated block */
+    SPEX_KEY_TYPE,         /* type of the data */
+    SPEX_KEY_MEMBER,       /* member of that type */
+    SPEX_KEY_TYPE_OFFSET,  /* offset of that member in the type */
     SPEX_KEY_TYPE_LINE,    /* SPEX_KEY_TYPE_OFFSET rounded down to cache lines */
     SPEX_KEY_COUNT
 };
-const char *spex_key_name(enum spex_key key); /* as --sort spells it */
+const char *spex_key_name(enum spex_key key); /* the spelling of --sort */
 const char *spex_key_help(enum spex_key key);
 unsigned spex_key_wants(enum spex_key key); /* enum spex_want */
 bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
@@ -439,9 +439,9 @@ struct spex_group;
 
 enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0,     /* keep exact histograms of total latency */
-    SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* of all latencies */
-    SPEX_GROUP_EXECUTE = 1u << 2,         /* of execute latency alone */
-    SPEX_GROUP_TRANSLATION = 1u << 3,     /* of execute and translation latency */
+    SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* histograms of all latencies */
+    SPEX_GROUP_EXECUTE = 1u << 2,         /* histograms of execute latency only */
+    SPEX_GROUP_TRANSLATION = 1u << 3,     /* histograms of execute and translation latency */
 };
 struct spex_group_options {
     size_t size; /* sizeof(struct spex_group_options) */
@@ -475,9 +475,9 @@ enum spex_order {
     SPEX_BY_SAMPLES,
     SPEX_BY_LATENCY, /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
-    SPEX_BY_TIME,    /* by samples where there is no time */
+    SPEX_BY_TIME,    /* sum of time; number of samples if there are no times */
     SPEX_BY_EXECUTE, /* sum of execute latencies */
-    SPEX_BY_KEYS,    /* ascending */
+    SPEX_BY_KEYS,    /* ascending order of keys */
 };
 /*
  * Sorts rows, largest first (ties by the keys). Call after the last sample and before reading
@@ -488,7 +488,7 @@ enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order
 uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index); /* or NULL */
-const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
+const struct spex_row *spex_group_total(const struct spex_group *group); /* sum of all rows */
 /* One row that sums up the rows merged for lack of space; NULL if none were. */
 const struct spex_row *spex_group_rest(const struct spex_group *group);
 /* 95% interval of a row's share of all time, or of all samples if there are no timestamps. */
@@ -543,7 +543,7 @@ void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t 
  */
 size_t spex_sharing_choose(struct spex_sharing *sharing);
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
-enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* or SPEX_NO_MEMORY */
+enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* SPEX_OK or SPEX_NO_MEMORY */
 
 enum spex_sharing_kind { SPEX_SHARING_FALSE, SPEX_SHARING_TRUE, SPEX_SHARING_MIXED };
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-struct ArrowArrayStream; /* of the consumer's own header, as the interface defines it */
+struct ArrowArrayStream; /* defined by the consumer's own header, per the interface */
 
 /*
  * Columns have the names, units and meaning of docs/schema.md; what a record lacks is null. Of

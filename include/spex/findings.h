@@ -48,41 +48,41 @@ enum spex_finding_kind {
 enum spex_finding_case {
     SPEX_CASE_ANY,
     SPEX_CASE_CHASE,     /* loads: the address is what the load itself brought last time */
-    SPEX_CASE_GATHER,    /* it comes from another load */
-    SPEX_CASE_COMPUTED,  /* it is computed */
-    SPEX_CASE_STREAM,    /* it is next to the last one */
-    SPEX_CASE_STRIDE,    /* it is further on by the same distance each time */
-    SPEX_CASE_PAGES,     /* by a page or more */
-    SPEX_CASE_CONDITION, /* branches: a conditional one */
-    SPEX_CASE_LOOP,      /* that ends a loop */
-    SPEX_CASE_CALL,      /* an indirect call */
-    SPEX_CASE_JUMP,      /* an indirect jump */
+    SPEX_CASE_GATHER,    /* loads: the address comes from another load */
+    SPEX_CASE_COMPUTED,  /* loads: the address is computed */
+    SPEX_CASE_STREAM,    /* loads: the address is next to the last one */
+    SPEX_CASE_STRIDE,    /* loads: the same distance each time */
+    SPEX_CASE_PAGES,     /* loads: the same distance each time, a page or more */
+    SPEX_CASE_CONDITION, /* branches: a conditional branch */
+    SPEX_CASE_LOOP,      /* branches: a conditional branch that ends a loop */
+    SPEX_CASE_CALL,      /* branches: an indirect call */
+    SPEX_CASE_JUMP,      /* branches: an indirect jump */
     SPEX_CASE_RETURN,
     SPEX_CASE_MODEL,   /* table walks: in the model, whose pages are all of one size */
-    SPEX_CASE_BLOCKS,  /* sharing: of blocks that were allocated one by one */
-    SPEX_CASE_OBJECTS, /* of objects whose size is known */
-    SPEX_CASE_PARTS,   /* of parts with names */
-    SPEX_CASE_READS,   /* of what is mostly read */
+    SPEX_CASE_BLOCKS,  /* sharing: blocks that were allocated one by one */
+    SPEX_CASE_OBJECTS, /* sharing: objects of known size */
+    SPEX_CASE_PARTS,   /* sharing: parts with names */
+    SPEX_CASE_READS,   /* sharing: data that is mostly read */
     SPEX_CASE_SPIN,    /* locks: threads do not sleep while they wait */
     SPEX_CASE_COUNT
 };
 
 enum { SPEX_FINDING_NUMBERS = 10 };
 
-struct spex_evidence { /* a number that says so */
-    const char *name;  /* as in the commands' JSON (docs/schema.md); NULL: no more */
+struct spex_evidence { /* a number that supports the finding */
+    const char *name;  /* its name in the commands' JSON (docs/schema.md); NULL: no more */
     double value;
 };
 
 struct spex_finding {
     enum spex_finding_kind kind;
     enum spex_finding_case how;
-    double share;     /* of the time (or of latencies where there are no times) that it takes; */
-    double low, high; /* its 95% interval */
-    uint64_t samples; /* that say so */
+    double share;     /* share of the time (or of latencies if there are no times); */
+    double low, high; /* 95% interval of the share */
+    uint64_t samples; /* samples that support it */
     char *place;      /* function and line, or data; NULL: the whole profile */
     char *function;   /* or NULL */
-    char *data;       /* that it is about, or NULL */
+    char *data;       /* the data it is about, or NULL */
     char *users;      /* threads; of sharing only */
     struct spex_evidence numbers[SPEX_FINDING_NUMBERS];
 };
@@ -108,9 +108,9 @@ struct spex_sink spex_sink_findings(struct spex_findings *findings);
  */
 enum spex_status spex_findings_finish(struct spex_findings *findings,
                                       const struct spex_sharing *sharing);
-/* Largest share first; NULL past the last, and of NULL. */
+/* Largest share first; NULL past the last, or if findings is NULL. */
 const struct spex_finding *spex_findings_at(const struct spex_findings *findings, size_t index);
-/* Are shares of time? Else of latencies. */
+/* Whether the shares are of time; otherwise they are of latencies. */
 bool spex_findings_timed(const struct spex_findings *findings);
 
 /* ---- of one line that threads share ---- */
@@ -123,7 +123,7 @@ enum spex_status spex_finding_of_line(struct spex_analysis *analysis,
                                       const struct spex_sharing *sharing,
                                       const struct spex_shared_line *line,
                                       struct spex_finding **finding);
-void spex_finding_free(struct spex_finding *finding); /* of spex_finding_of_line; NULL is ignored */
+void spex_finding_free(struct spex_finding *finding); /* NULL is ignored */
 /*
  * What a line holds: "shared+0x8", "0x4a20c8", "+8 of the 48-byte block from tree.c:88 parse". Cut
  * at capacity and terminated; returns the length of the whole text.

@@ -155,7 +155,7 @@ enum spex_outcome_flag {
     SPEX_OUT_EXECUTED = 1u << 0,     /* Architecturally executed */
     SPEX_OUT_EXCEPTION = 1u << 1,    /* completed with a synchronous exception */
     SPEX_OUT_PASSED = 1u << 2,       /* condition passed; branch: taken */
-    SPEX_OUT_SPECULATIVE = 1u << 3,  /* on a mis-speculated path; never executed */
+    SPEX_OUT_SPECULATIVE = 1u << 3,  /* mis-speculated; never executed architecturally */
     SPEX_OUT_NO_INSN = 1u << 4,      /* not related to an instruction */
     SPEX_OUT_NONARCH_EXC = 1u << 5,  /* a non-architectural exception */
     SPEX_OUT_MONITOR_FAIL = 1u << 6, /* Store-Exclusive whose monitor check failed */

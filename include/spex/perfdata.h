@@ -142,7 +142,7 @@ void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz);
 
 /* One event: struct perf_event_attr and what the file says about it. */
 struct spex_perf_attr {
-    const char *name; /* as recorded ("arm_spe_0/ts_enable=1/"); "" if the file has none */
+    const char *name; /* recorded name ("arm_spe_0/ts_enable=1/"); "" if the file has none */
     uint32_t type;
     uint64_t config[5]; /* config, config1 .. config4 */
     uint64_t period;    /* sample_period or sample_freq */
@@ -169,7 +169,7 @@ struct spex_perf_node {
 };
 
 struct spex_perf_info {
-    const char *path;                /* for messages */
+    const char *path;                /* shown in messages */
     bool big_endian, pipe, complete; /* complete: header, data and features all there */
     uint64_t file_size, data_offset, data_size;
     uint64_t attr_size;
@@ -196,12 +196,12 @@ struct spex_perf_info {
     uint64_t records, samples, aux_bytes, aux_chunks;
     uint64_t lost, throttled;       /* events reported lost; THROTTLE records */
     uint64_t truncated, collisions; /* AUX records with that flag */
-    uint64_t compressed_bytes;      /* of COMPRESSED records, as stored */
+    uint64_t compressed_bytes;      /* size of COMPRESSED records as stored */
 };
 
 struct spex_perf_problem {
     enum spex_status status;
-    uint64_t offset; /* of the first occurrence */
+    uint64_t offset; /* file offset of the first occurrence */
     uint64_t count;
     const char *text; /* whole sentence, without the offset */
 };
@@ -234,14 +234,14 @@ enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
  */
 struct spex_perfdata_options {
     size_t size;        /* sizeof(struct spex_perfdata_options) */
-    const char *path;   /* for inputs without one, a name for messages; may be NULL */
+    const char *path;   /* for other inputs, a name for messages; may be NULL */
     uint32_t input;     /* enum spex_input */
-    int32_t descriptor; /* of SPEX_INPUT_DESCRIPTOR */
-    const void *data;   /* of SPEX_INPUT_MEMORY */
+    int32_t descriptor; /* used with SPEX_INPUT_DESCRIPTOR */
+    const void *data;   /* used with SPEX_INPUT_MEMORY */
     size_t data_size;
     uint64_t max_memory; /* bytes that the handle may allocate; 0: half of the machine's */
     const struct spex_allocator *allocator;                        /* NULL: malloc */
-    void (*progress)(void *context, uint64_t done, uint64_t size); /* of copying a pipe, or NULL */
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* may be NULL */
     void *context;
 };
 enum spex_status spex_perfdata_new(const struct spex_perfdata_options *options,
@@ -303,7 +303,7 @@ struct spex_aux_span {
     size_t size;          /* never 0 */
     uint64_t offset;      /* offset of data[0] in the queue's AUX area, as perf counts it */
     uint64_t file_offset; /* file offset of data[0]; for joined bytes, that of the older piece */
-    uint64_t reference;   /* of the AUXTRACE record */
+    uint64_t reference;   /* reference of the AUXTRACE record */
     uint64_t position;    /* bytes of this queue before data[0], gaps not counted */
     bool contiguous;      /* follows the previous span (its kept tail included) without a gap */
     bool last;            /* nothing contiguous follows, so an incomplete item at the end is lost */
@@ -332,7 +332,7 @@ struct spex_perf_map {
     int32_t pid, tid;     /* or SPEX_PERF_PID_KERNEL, SPEX_PERF_PID_GUEST_KERNEL */
     uint32_t prot, flags; /* mmap's; 0 for MMAP records, where the format has none */
     bool data;            /* MMAP_DATA: not executable */
-    const char *filename; /* as recorded: "/bin/ls", "[vdso]", "//anon" */
+    const char *filename; /* recorded name: "/bin/ls", "[vdso]", "//anon" */
     uint32_t maj, min;
     uint64_t ino, ino_generation; /* 0 if the record carried a build-id */
     uint8_t build_id[20];
@@ -364,9 +364,9 @@ struct spex_perf_sample {
     uint64_t weight;           /* WEIGHT_STRUCT: latency in bits 31:0, then two 16-bit values */
     const uint64_t *callchain; /* entries >= -4095 mark a change of context (user, kernel) */
     size_t callchain_count;
-    const uint64_t *branches; /* from, to, flags */
+    const uint64_t *branches; /* triples: from, to, flags */
     size_t branch_count;
-    const uint64_t *read; /* as read_format says */
+    const uint64_t *read; /* laid out by read_format */
     size_t read_count;
     const uint8_t *raw, *stack, *aux;
     size_t raw_size, stack_size, aux_size;
@@ -378,7 +378,7 @@ struct spex_perf_sample {
 struct spex_perf_event {
     uint32_t type; /* enum spex_perf_type */
     uint16_t misc;
-    uint32_t size;        /* of the record itself, without AUXTRACE payload */
+    uint32_t size;        /* bytes of the record itself, without AUXTRACE payload */
     uint64_t offset;      /* file offset; for an event from a COMPRESSED record, that record's */
     const uint8_t *bytes; /* the record, header included, as stored */
     const struct spex_perf_attr *attr; /* event it belongs to; NULL for perf's own records */
@@ -425,7 +425,7 @@ struct spex_perf_event {
             uint64_t size, offset, reference;
             int32_t cpu, tid;
             uint32_t idx;
-            const uint8_t *data; /* as many of the size bytes as were recorded */
+            const uint8_t *data; /* the first `available` of the size bytes */
             uint64_t available;
         } auxtrace;
         struct {
@@ -480,8 +480,8 @@ struct spex_perf_writer_options {
     bool per_thread;       /* queues are per thread; else per CPU */
     bool untimed;          /* no PERF_SAMPLE_TIME ("timeless") */
     bool phys_addr;        /* samples carry physical addresses; pa_enable implies it */
-    uint64_t midr;         /* of all CPUs */
-    const uint64_t *midrs; /* or one per CPU; NULL: midr */
+    uint64_t midr;         /* MIDR of all CPUs */
+    const uint64_t *midrs; /* one MIDR per CPU; NULL: all have midr */
     uint64_t min_interval, event_filter; /* caps, metadata 2 */
     uint64_t config[5], period;
     bool exclude_user, exclude_kernel;

@@ -40,7 +40,7 @@ struct spex_record {
     uint64_t address[5]; /* raw payloads by enum spex_address_index */
     uint64_t events;
     uint64_t timestamp;
-    uint64_t offset;     /* of the first packet in the stream, padding skipped */
+    uint64_t offset;     /* stream offset of the first packet, padding skipped */
     uint32_t context[2]; /* CONTEXTIDR_EL1, CONTEXTIDR_EL2 */
     uint16_t total, issue, translation, alt_issue;
     uint16_t data_source;

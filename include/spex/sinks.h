@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-enum { SPEX_SINKS_MAX = 8 }; /* of one pass */
+enum { SPEX_SINKS_MAX = 8 }; /* most sinks of one pass */
 
 /*
  * How threads that read different queues count apart: each has a context of its own, a shard, that
@@ -70,7 +70,7 @@ struct spex_sink spex_sink_group(struct spex_group *group);
  * has a copy of all of it, whose groups are its own.
  */
 struct spex_feed {
-    size_t size;                /* of the whole context */
+    size_t size;                /* bytes of the whole context */
     struct spex_group **groups; /* some may be NULL */
     size_t count;
 };

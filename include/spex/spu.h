@@ -154,7 +154,7 @@ struct spex_spu_config {
     const char *features; /* a list of <spex/features.h>; NULL: "max" */
     const char *choices;  /* "in_flight=4,isb_branch=yes"; NULL or "": all at their defaults */
     const struct spex_spu_host *host; /* copied; NULL: none */
-    uint64_t seed;                    /* of random numbers */
+    uint64_t seed;                    /* seed of the random numbers */
 };
 
 /* SPEX_OK, or what is wrong with the configuration: SPEX_INVALID, SPEX_RANGE, SPEX_UNSUPPORTED. */

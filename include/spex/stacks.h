@@ -43,7 +43,7 @@ enum spex_stacks {
 };
 
 struct spex_call {
-    struct spex_module *module;       /* of the instruction that calls; NULL: no mapping */
+    struct spex_module *module;       /* module of the calling instruction; NULL: no mapping */
     const struct spex_symbol *symbol; /* NULL: not known */
     uint64_t address; /* its address in the module; without a module, its run-time address */
     uint32_t caller;  /* the call around it; 0: it is the outermost */

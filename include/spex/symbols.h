@@ -64,7 +64,7 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
 /* The n-th module that was asked for, NULL past the last. */
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
 
-const char *spex_module_path(const struct spex_module *module); /* as recorded */
+const char *spex_module_path(const struct spex_module *module); /* the recorded path */
 const char *spex_module_name(const struct spex_module *module); /* last part of the path */
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
 
@@ -73,15 +73,15 @@ enum spex_module_kind {
     SPEX_MODULE_FILE,   /* a program or a library: an ELF file */
     SPEX_MODULE_KERNEL, /* the kernel or a module of it */
     SPEX_MODULE_JIT,    /* anonymous code of a process, which a file perf-PID.map may name */
-    SPEX_MODULE_CODE,   /* one function that its mapping names: of a JIT, of BPF */
+    SPEX_MODULE_CODE,   /* one function named by its mapping: code of a JIT or of BPF */
     SPEX_MODULE_NONE,   /* heap, stack, special pages */
 };
 enum spex_module_kind spex_module_kind(const struct spex_module *module);
-/* The process whose code it is, of SPEX_MODULE_JIT and _CODE alone (since 1.4). */
+/* The process that the code belongs to; only for SPEX_MODULE_JIT and _CODE (since 1.4). */
 int spex_module_pid(const struct spex_module *module);
 /*
- * The build id that the profile has for it, or that of the file that was opened for it (else as
- * recorded); *size 0: not known. The bytes are the module's (since 1.4).
+ * The build id in the profile or, if opened is set, that of the file that was opened (if none was,
+ * the one in the profile); *size 0: not known. The module owns the bytes (since 1.4).
  */
 const uint8_t *spex_module_build_id(const struct spex_module *module, bool opened, size_t *size);
 /* The file that was opened for its code, NULL if none was; opens it (since 1.4). */
@@ -93,9 +93,9 @@ const char *spex_module_file(struct spex_module *module);
  */
 char *spex_module_package(const struct spex_module *module);
 
-struct spex_segment {           /* of a file that is loaded; all since 1.4 */
-    uint64_t address, size;     /* in the module's numbering */
-    uint64_t offset, file_size; /* in the file: what is beyond is zero */
+struct spex_segment {           /* a loaded segment of the file; all since 1.4 */
+    uint64_t address, size;     /* module addresses */
+    uint64_t offset, file_size; /* position in the file; what is beyond file_size is zero */
 };
 /* The n-th segment, in the order of the file; false past the last (since 1.4). */
 bool spex_module_segment(struct spex_module *module, size_t n, struct spex_segment *segment);
@@ -117,7 +117,7 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
 struct spex_symbol {
     uint64_t start, end; /* module addresses [start, end) */
     const char *name;    /* demangled; NULL: the file has no name for this function (stripped) */
-    const char *raw;     /* as in the file */
+    const char *raw;     /* the name in the file */
     struct spex_module *module;
     bool data; /* an object, not code */
 };
@@ -128,7 +128,7 @@ const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_
 const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n);
 
 struct spex_line {
-    const char *file; /* as the debug information names it */
+    const char *file; /* the name in the debug information */
     const char *dir;  /* compilation directory, may be NULL */
     unsigned line;
     uint8_t zero[12];

@@ -21,11 +21,11 @@ struct spex_rule {
     const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
     const char *title;        /* what the manual says */
     bool exact;               /* applies only if a feature is known to be present */
-    const char *unless; /* for a warning, the reading of the manual that allows it; else NULL */
+    const char *unless;       /* warnings: the reading of the manual that allows it; else NULL */
 };
 
 struct spex_violation {
-    uint64_t offset; /* of the packet, or of the record's first packet, in the stream */
+    uint64_t offset; /* offset in the stream of the packet, or of the record's first packet */
     uint64_t record; /* number of the record, from 0 */
     const struct spex_rule *rule;
     char what[128]; /* what was found there */

@@ -162,8 +162,8 @@ const char *spex_packet_type_name(enum spex_packet_type type);
 enum spex_text_style {
     SPEX_TEXT_SPEX,     /* our own, readable, complete */
     SPEX_TEXT_PERF,     /* perf 6.1's `report -D` */
-    SPEX_TEXT_PERF7,    /* perf 7's */
-    SPEX_TEXT_PERF7_N1, /* perf 7's for a Neoverse N1, whose E[12] it names */
+    SPEX_TEXT_PERF7,    /* perf 7's `report -D` */
+    SPEX_TEXT_PERF7_N1, /* perf 7's for a Neoverse N1, with a name for E[12] */
 };
 enum { SPEX_PACKET_TEXT_MAX = 512 };
 size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style style, char *text,

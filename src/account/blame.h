@@ -28,7 +28,7 @@ struct blame {
         uint64_t *sum;          /* sum of its instruction, in parts of a cycle */
         uint64_t parts, before; /* cycles of this operation; sum of all before it, once settled */
     } operation[BLAME_OPERATIONS];
-    uint64_t number;  /* of the next */
+    uint64_t number;  /* number of the next operation */
     uint64_t oldest;  /* oldest operation that may not have retired */
     uint64_t settled; /* operations before this one have got all their slots */
     uint64_t slots;   /* slots since cycle 0 that were given away or skipped */

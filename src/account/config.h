@@ -11,7 +11,7 @@
 
 enum {
     UARCH_LINE = 6,             /* log2 of the bytes of a line */
-    SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
+    SPEX_UARCH_SETS_MAX = 1024, /* most sets of the level 1 data cache */
 };
 
 struct uarch_config {

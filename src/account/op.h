@@ -35,7 +35,7 @@ enum account_port {
     ACCOUNT_FP,
     ACCOUNT_LOADS,
     ACCOUNT_STORES,
-    ACCOUNT_PORTS, /* and what takes none */
+    ACCOUNT_PORTS, /* number of ports; also: needs no port */
 };
 
 struct account_op {
@@ -47,7 +47,7 @@ struct account_op {
     uint8_t divider; /* ACCOUNT_DIVIDER: integer; + 1: FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
-    uint8_t hint;   /* for ACCOUNT_HINT: enum spex_prefetch */
+    uint8_t hint;   /* ACCOUNT_HINT: enum spex_prefetch */
     uint16_t align; /* an access that crosses such a boundary takes longer */
     bool hits;      /* uarch alone: its loads hit level 1 */
     bool writes;    /* uarch alone, of ACCOUNT_GONE */

@@ -23,7 +23,7 @@ struct plain {
     const struct uarch_config *c;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint64_t ready[ACCOUNT_REGS];
-    uint64_t dispatch, share, begin; /* as in uarch/account.h */
+    uint64_t dispatch, share, begin; /* see uarch/account.h */
     uint32_t parts;
     uint64_t retire;                /* when the last operation retired */
     uint64_t number, loads, stores; /* so far */

@@ -14,7 +14,7 @@
 #include "stacks.h"
 
 struct allocs_site {
-    struct spex_module *module; /* of the instruction that calls; NULL: no mapping */
+    struct spex_module *module; /* module of the calling instruction; NULL: no mapping */
     const struct spex_symbol *symbol;
     uint64_t address; /* its address in the module; without a module, its run-time address */
     uint64_t blocks, least, most; /* blocks that samples were in; their sizes in bytes */
@@ -43,7 +43,7 @@ uint32_t sharing_block(const struct spex_sharing *sharing, const struct spex_sha
 
 /* ---- for stacks.c and analysis.c ---- */
 
-struct allocs_table; /* of all files of a profile */
+struct allocs_table; /* shared by all files of a profile */
 
 /* The number of the block that a sample of `event` names; its allocation site is this call. */
 uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *calls,

@@ -85,7 +85,7 @@ struct column {
     const void *buffers[3]; /* validity, values or offsets, bytes */
     uint8_t valid[ROWS / 8];
     int64_t nulls;
-    size_t size, room; /* of the bytes */
+    size_t size, room; /* bytes used and allocated */
     char *bytes;
     union {
         int32_t offsets[ROWS + 1];

@@ -26,8 +26,8 @@ static struct roots roots_of(const struct spex_module *module)
 }
 
 /*
- * The next debug directory into dir (PATH_MAX), and how much of the file's path is its root;
- * false after the last.
+ * Copies the next debug directory to dir (PATH_MAX bytes). *root: how much of the file's path is
+ * that directory's root. False after the last.
  */
 static bool next_root(struct roots *roots, char *dir, size_t *root)
 {

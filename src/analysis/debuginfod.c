@@ -24,7 +24,7 @@ typedef int find_type(client_type *, const unsigned char *, int, char **);
 struct debuginfod {
     void *library;
     client_type *client;
-    find_type *find[2]; /* by enum debuginfod_kind */
+    find_type *find[2]; /* indexed by enum debuginfod_kind */
     void (*end)(client_type *);
     bool given_up;
     /* the download under way */

@@ -19,8 +19,8 @@ enum { SPOTS_MOST = 1 << 18 }; /* instructions that are counted apart; more are 
 struct spex_findings {
     struct memory *account;
     struct spex_analysis *analysis;
-    struct spot *near;      /* by a sample's `place`: the instructions met last */
-    VEC(struct spot) spots; /* of all */
+    struct spot *near;      /* indexed by a sample's `place`: the latest instructions */
+    VEC(struct spot) spots; /* all instructions with samples */
     uint32_t *index;        /* spot + 1, by module and address */
     size_t mask;
     uint64_t seed;

@@ -32,7 +32,7 @@ struct spot {
     const struct spex_symbol *symbol;
     uint64_t address, time[CLOSER];
     uint64_t low, high; /* data addresses of PEER */
-    uint64_t late_time; /* of walks whose part is not known: a counter ended; their translation */
+    uint64_t late_time; /* walks whose share is unknown because a counter saturated; their cycles */
     uint32_t late, late_cycles;
     /* near loads that lie across two lines if they are of more than 1, 2, 4, 8 bytes, and a cycle
      * of each */

@@ -255,8 +255,7 @@ enum spex_finding_kind code_circle(struct spex_analysis *analysis, struct spex_m
     for (unsigned i = begin; i < count; i++) {
         struct spex_op op;
         if (!op_at(analysis, way[i].module, way[i].address, &op) || op.flags & SPEX_OPF_EXCL)
-            return SPEX_FINDING_COUNT; /* a counter or a lock, through memory that others may have
-                                        */
+            return SPEX_FINDING_COUNT; /* a counter or lock in memory that may be shared */
         const unsigned exec = op.exec;
         division |= divides(exec);
         stored |= way[i].stores;

@@ -424,7 +424,7 @@ static void find_cold(struct finder *f)
         outside += lines[i];
     memory_free(lines);
     const double cycles =
-        (double)s->all / 1000 / ((double)s->samples * (double)period); /* of 1 ns */
+        (double)s->all / 1000 / ((double)s->samples * (double)period); /* in units of 1 ns */
     const double lost = cycles > replay->cycles ? 1 - replay->cycles / cycles : 0;
     if (replay->wait > FEW_WAIT * cycles ||
         !is_enough((uint64_t)(lost * (double)s->all), outside, s->all, &finding))
@@ -554,7 +554,7 @@ static void divide_late_walks(struct finder *f)
     spex_analysis_replay(f->analysis, &replay);
     const double cycle = replay.cycles > 0 && s->samples
                              ? (double)s->all / (double)s->samples / replay.cycles
-                             : 0; /* of each sample's time */
+                             : 0; /* time of a sample per cycle */
     for (size_t i = 0; i < s->count && cycle > 0; i++) {
         struct spot *spot = &s->list[i];
         uint64_t part = (uint64_t)(spot->late_cycles * cycle);

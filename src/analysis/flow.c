@@ -23,15 +23,15 @@ enum reg_kind {
     REG_UNSEEN, /* no way leads here yet */
     REG_UNKNOWN,
     REG_CFA,     /* the function's stack pointer at its entry, plus offset */
-    REG_ADDRESS, /* offset in the module */
+    REG_ADDRESS, /* an address in the module: offset */
     REG_THREAD,  /* the thread pointer plus offset */
-    REG_POINTER, /* to offset bytes into an object of a type */
+    REG_POINTER, /* points offset bytes into an object of a type */
     REG_NUMBER,  /* not a pointer but an unknown number plus offset, for array indexes */
 };
 
 struct reg {
     uint8_t kind;
-    bool loose; /* and any number of elements further */
+    bool loose; /* perhaps plus any number of elements */
     uint32_t type;
     int64_t offset;
 };
@@ -64,7 +64,7 @@ static bool is_address(const struct reg *r)
     return r->kind >= REG_CFA && r->kind <= REG_POINTER;
 }
 
-/* A register that holds something of a type. */
+/* A register that holds a value of this type. */
 static struct reg reg_of(struct spex_module *module, uint32_t type)
 {
     if (type < TYPE_FIRST)

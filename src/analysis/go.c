@@ -30,7 +30,7 @@ struct go_table {
     size_t functions, count; /* where the list of functions begins, and their number */
     size_t word;             /* bytes of its numbers */
     size_t names, units, files, values;
-    bool by_unit;       /* from 1.16 on a file's number is of its compilation unit */
+    bool by_unit;       /* from 1.16 on a file's number counts within its compilation unit */
     struct ids offsets; /* offsets of the lists that were read */
     struct go_list *lists;
     size_t list_count, list_capacity;

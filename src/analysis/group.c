@@ -21,13 +21,13 @@
 #include <string.h>
 
 enum {
-    CACHE_LINE = 64,  /* of the machine we run on */
-    DATA_LINE = 64,   /* of the data that is looked at */
+    CACHE_LINE = 64,  /* line size of the host */
+    DATA_LINE = 64,   /* line size of the profiled machine */
     NEAR_ROWS = 4096, /* stay in the caches of a CPU by themselves */
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
     RANK_BITS = 12,
     RANKS = 1 << RANK_BITS,
-    MAGNITUDES = 17, /* of a latency */
+    MAGNITUDES = 17, /* magnitudes of a latency */
     FEW = (SPEX_SOURCE_COUNT + 1) * MAGNITUDES,
     /* bytes for histograms: the more rows, the less is left for them */
     HISTOGRAMS_MOST = 64 << 20,
@@ -348,7 +348,7 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
     }
 }
 
-/* The row is remembered with the place of the data, and by line where that holds for all of it. */
+/* Remembers the row with the place of the data, and by line if it holds for the whole line. */
 static struct spex_row *row_by_data(struct spex_group *g, const struct spex_sample *s,
                                     struct group_data *recent)
 {

@@ -63,7 +63,7 @@ struct group_recent { /* the row of a key that came lately; NULL none */
 struct group_data { /* the row of the data in a line of 64 bytes; NULL not known */
     uint64_t line;
     struct spex_row *row;
-    uint32_t maps; /* in force */
+    uint32_t maps; /* the mappings in force: sample_maps() */
 };
 
 struct group_line { /* the key of a source line, by code address */
@@ -80,7 +80,7 @@ struct group_order {
 struct spex_group {
     struct memory *account; /* account of its analysis */
     struct spex_analysis *analysis;
-    struct group_memo *memo; /* by place */
+    struct group_memo *memo; /* indexed by a sample's place */
     struct place_cache *data_places;
     struct group_line *lines; /* recently used lines; NULL: none yet */
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
@@ -89,7 +89,7 @@ struct spex_group {
     struct group_who who; /* thread and interval of the last sample */
     struct group_recent *recent;
     struct group_data *data; /* recently used data */
-    struct spex_row **few;   /* by source and magnitude of latency, if there is no other key */
+    struct spex_row **few; /* rows by source and magnitude of latency, if those are the only keys */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
     const struct spex_symbol *only; /* only rows of this symbol in the finer group; NULL: all */
@@ -97,7 +97,7 @@ struct spex_group {
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
     size_t repeats_at;    /* index of the function in a key whose repeats count; 0: the row's own */
-    size_t histograms_at; /* in a row, if there are flags: handles by latency */
+    size_t histograms_at; /* offset of the histogram handles in a row, one per latency */
     uint64_t seed;        /* start value of the hash over the words of a key */
     unsigned flags;
     unsigned time_shift;
@@ -107,7 +107,7 @@ struct spex_group {
     size_t mask;
     struct histograms histograms;
     struct spex_row *rest, *total;
-    uint8_t *ranks; /* of all keys, to estimate their number once rows are merged */
+    uint8_t *ranks; /* estimate the number of keys once rows are merged */
     uint64_t error;
     size_t limit;
     struct group_order *order;
@@ -120,8 +120,8 @@ struct spex_group {
     bool failed;      /* memory ran out: only free it */
     /* Threads count in shards of a group (group_shards.c). */
     struct spex_group *shard_of;
-    unsigned threads;            /* of a shard: threads that share its limits; else 0 */
-    _Atomic size_t shard_chunks; /* of the group: of rows in its shards */
+    unsigned threads;            /* shards: threads that share its limits; else 0 */
+    _Atomic size_t shard_chunks; /* chunks of rows in all shards of this group */
 };
 
 static inline struct spex_row *group_row_at(const struct spex_group *g, size_t index)
@@ -166,13 +166,13 @@ void group_limit_histograms(struct spex_group *g);
 
 /* ---- counting (count.c) ---- */
 
-typedef uint32_t group_latencies __attribute__((vector_size(16))); /* by enum spex_latency */
+typedef uint32_t group_latencies __attribute__((vector_size(16))); /* see enum spex_latency */
 
 /* What is counted of a sample, whatever its row. */
 struct group_counted {
     group_latencies each;
     uint64_t time;   /* ps */
-    uint64_t square; /* as struct stats has it */
+    uint64_t square; /* see struct stats */
     uint32_t facts;
     uint8_t flags, source, memory; /* memory: source counts */
 };

@@ -17,7 +17,7 @@ enum { HISTOGRAM_LOST = 1 };
 
 struct histograms {
     uint32_t *words;
-    size_t count, capacity, limit; /* in words */
+    size_t count, capacity, limit; /* numbers of words */
     bool lost;                     /* one was dropped for lack of memory */
 };
 

@@ -48,16 +48,16 @@ struct clock_rules {
     const struct spex_perf_time *counter; /* NULL: a tick is a nanosecond */
     const struct changes *switches;       /* switches of threads; NULL: the file has none */
     uint64_t most;                     /* ticks between two records that can be work; 0 unknown */
-    struct clock_intervals *intervals; /* to add to; NULL: nobody asks */
+    struct clock_intervals *intervals; /* intervals to add the time to; NULL: nobody asks */
     bool user_only;                    /* no record shows what the kernel does */
     const struct replay *replay;       /* or NULL */
 };
 /* Of a queue, from batch to batch; all zero before its first record. */
 struct clock {
-    int32_t id;         /* in switches */
+    int32_t id;         /* key into switches: CPU or thread */
     bool running;       /* there was a record */
     bool cut;           /* data was lost since then: the next record starts afresh */
-    uint64_t tick, who; /* of the last */
+    uint64_t tick, who; /* tick and thread of the last record */
     uint64_t until;     /* last tick before the next switch */
     double usual;       /* ticks between two records, of late */
     /* ns: shared among records; not at work (switched out, idle); next to lost data */
@@ -143,7 +143,7 @@ void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct
 struct place_cache;
 struct data_place {
     struct spex_place place;
-    struct spex_row *row; /* for a sink that groups by it; NULL: not yet known */
+    struct spex_row *row; /* cached by a sink that groups by place; NULL: not yet known */
 };
 struct data_place *analysis_data_place(struct spex_analysis *analysis, struct place_cache **cache,
                                        const struct spex_sample *sample);

@@ -254,7 +254,7 @@ static void add_totals(struct lane *lane, const eight *absent, size_t count, uin
     t->with_pa += count - (*absent)[4];
 }
 
-/* What a run of records of one thread adds to it. */
+/* Adds a run of records of one thread to that thread. */
 static inline void count_thread(const struct queue *q, uint64_t samples)
 {
     if (q->thread)

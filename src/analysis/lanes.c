@@ -72,7 +72,7 @@ struct lanes_thread {
 
 struct run {
     struct lanes lanes;
-    enum spex_status *status; /* of each queue */
+    enum spex_status *status; /* one per queue */
 };
 
 static void add_threads(struct table *to, struct table *from)

@@ -287,7 +287,7 @@ static uint64_t set_reach(struct module_inline *entries, size_t count)
 enum { INLINES_MOST = 256 }; /* calls inlined around one address; more than are walked */
 
 struct matches {
-    const struct module_inline *found[INLINES_MOST]; /* by order of the DIEs */
+    const struct module_inline *found[INLINES_MOST]; /* ordered like the DIEs */
     size_t count;
 };
 

@@ -51,12 +51,12 @@ struct module_unit { /* code range of one compilation unit */
 struct module_inline {
     uint64_t low, high;
     uint64_t reach; /* the highest end of those that lines.c looks for from here */
-    size_t order;   /* of the DIEs */
+    size_t order;   /* position among the DIEs */
     const char *name;
     struct spex_line call;
 };
 
-struct module_inlines { /* of one compilation unit, by address */
+struct module_inlines { /* inlined calls of one compilation unit, by address */
     Dwarf_Off die;
     struct module_inline *entries;
     size_t count;
@@ -68,21 +68,21 @@ struct module_inlines { /* of one compilation unit, by address */
  * has as many ranges as the file has bytes.
  */
 struct range_budget {
-    const void *dwarf; /* whose; each file has its own */
+    const void *dwarf; /* the file's DWARF; each file has its own budget */
     uint64_t left;
 };
 
 struct spex_module {
     struct spex_symbols *owner;
-    struct spex_module *whole; /* for code of a JIT or of BPF the first such module, else itself */
+    struct spex_module *whole; /* JIT or BPF code: the first such module; else itself */
     enum spex_module_kind kind;
     char *path;
     const char *name;
-    struct module_id recorded; /* as the profile has it */
-    struct module_id found;    /* of the file that was opened, or else as recorded */
+    struct module_id recorded; /* id in the profile */
+    struct module_id found;    /* id of the file that was opened; if none was, the recorded one */
     int pid;
     struct module_space space;  /* the mount namespace of its path */
-    uint32_t number;            /* from 1 on */
+    uint32_t number;            /* counts from 1 */
     uint64_t samples, left_out; /* kept by the filters, and not */
     uint64_t unnamed;           /* kept, stripped: without a name */
     bool loaded, tried_lines;
@@ -93,8 +93,8 @@ struct spex_module {
     size_t count, capacity;
     struct module_segment *segments;
     size_t segment_count;
-    struct module_elf image, debug; /* with the code; with symbols or DWARF where separate */
-    struct module_elf alternate;    /* with DWARF that several debug files share */
+    struct module_elf image, debug; /* image: has the code; debug: separate symbols or DWARF */
+    struct module_elf alternate;    /* DWARF that several debug files share */
     struct module_elf small;        /* symbols alone, out of .gnu_debugdata of the image */
     uint8_t *small_bytes;
     char *source;              /* the text file that it was read from */
@@ -125,9 +125,9 @@ struct spex_symbols {
     uint32_t *by_path, *by_id;
     size_t mask;
     struct debuginfod *debuginfod;
-    struct known_space { /* where the root of each is */
+    struct known_space { /* root directory of each mount namespace */
         struct module_space space;
-        int pid; /* of a process in it; 0: there is none */
+        int pid; /* a process in this space; 0: none is known */
     } * spaces;
     size_t space_count, space_room;
     struct spex_module *code[2]; /* the first of SPEX_MODULE_CODE: of JITs, of BPF */

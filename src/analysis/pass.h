@@ -101,7 +101,7 @@ struct queue {
     bool damaged;                   /* behind the last record there was damage */
     bool cut;                       /* data was lost before the first of these records */
     uint64_t time;                  /* the latest timestamp so far, for merging */
-    uint64_t first_tick, last_tick; /* of kept samples */
+    uint64_t first_tick, last_tick; /* ticks of the first and last kept sample */
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
@@ -144,7 +144,7 @@ struct lane {
     struct spex_analysis *analysis;
     struct table threads, processes;
     uint32_t *versions;          /* versions given out so far */
-    struct place_slot *places;   /* of code */
+    struct place_slot *places;   /* cached places in code */
     struct lane_module *modules; /* indexed by module number */
     size_t module_room;
     struct filter *filters[SPEX_FILTER_MAX];
@@ -181,13 +181,13 @@ struct spex_analysis {
     uint64_t raw_size;
 
     struct changes thread_changes, process_changes, cpu_changes;
-    struct changes switches;      /* by thread, for queues of one */
-    struct process_space *spaces; /* by process and time */
+    struct changes switches;      /* thread switches by thread, for queues of one thread */
+    struct process_space *spaces; /* ordered by process and time */
     size_t space_count, space_room;
     struct table strings;
     struct lane lane;                 /* lane of the calling thread */
     uint32_t versions;                /* first file: versions of all its files' lanes */
-    struct spex_module **map_modules; /* by number of the mapping; NULL: not yet known */
+    struct spex_module **map_modules; /* indexed by mapping number; NULL: not yet known */
     uint32_t *maps;                   /* numbers of all mappings, by process, address and time */
     struct place_cache *data_places;  /* cache for addresses that hosts ask for */
 
@@ -196,12 +196,12 @@ struct spex_analysis {
     bool counted;                /* samples by module: a closer look does not count them again */
     struct queue *queues;
     size_t queue_count;
-    uint32_t first_queue;        /* with several files: queues in the files before this one */
-    struct spex_record *records; /* of a batch */
-    uint32_t *stack_numbers;     /* the same for stacks, once they are wanted */
+    uint32_t first_queue;        /* several files: number of queues in the files before this one */
+    struct spex_record *records; /* records of a batch */
+    uint32_t *stack_numbers;     /* stack of each record of a batch; NULL until wanted */
     struct stacks *stacks;       /* NULL: there are none */
     struct stacks_table *calls;  /* kept by the first file for all */
-    uint32_t *alloc_numbers;     /* the same for allocations */
+    uint32_t *alloc_numbers;     /* allocation of each record of a batch */
     struct stacks *allocs;       /* NULL: there are none */
     struct allocs_table *blocks; /* kept by the first file for all */
     size_t batch;                /* records of a queue at a time */
@@ -216,7 +216,7 @@ struct spex_analysis {
     uint64_t look;           /* bytes of records that are read, of all spans a part; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;
-    _Atomic bool inexact; /* of the first: threads cannot count apart, as one would: see shards.c */
+    _Atomic bool inexact; /* first file: threads apart would get other results */
     /*
      * In the first file: the lock for names and modules that are not known yet. Only if there are
      * several threads.
@@ -225,22 +225,22 @@ struct spex_analysis {
     _Atomic unsigned together; /* see analysis_together */
 
     /* If there are several files, each is an analysis, and the first one has what they share. */
-    struct spex_analysis *whole;       /* in the others: the first file */
-    struct clock_intervals *intervals; /* in the first file: see analysis_count_time */
-    struct spex_analysis **parts;      /* in the first file: all files in order of time */
+    struct spex_analysis *whole;       /* the first file; set in all others */
+    struct clock_intervals *intervals; /* first file: see analysis_count_time */
+    struct spex_analysis **parts;      /* first file: all files, ordered by time */
     size_t part_count;                 /* 0: there is one file */
-    struct spex_analysis *reading;     /* in the first file: the file being read */
-    struct shards *shards;    /* in the first file, during a pass; NULL: one thread counts */
-    struct spex_totals own;   /* in the first file: its totals without the others */
-    struct table thread_sums; /* of all files */
-    _Atomic bool enough;      /* no further file is wanted */
-    _Atomic bool cancelled;   /* in the first file: the host cancelled */
-    struct pull *pull;        /* of the first: pull.c; NULL: samples go to sinks */
-    bool mixed;               /* sampled with different periods */
+    struct spex_analysis *reading;     /* first file: the file being read */
+    struct shards *shards;             /* first file, during a pass; NULL: one thread counts */
+    struct spex_totals own;            /* first file: its own totals */
+    struct table thread_sums;          /* sums over all files */
+    _Atomic bool enough;               /* no further file is wanted */
+    _Atomic bool cancelled;            /* first file: the host cancelled */
+    struct pull *pull;                 /* first file: pull.c; NULL: samples go to sinks */
+    bool mixed;                        /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
         uint64_t samples;
-    } * cpu_sums; /* of the last pass, in order of queues */
+    } * cpu_sums; /* one per CPU of the last pass, in order of queues */
     size_t cpu_sum_count;
 };
 

@@ -92,7 +92,7 @@ static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, u
                   map_up_to(spex_perfdata_map_at(a->file, a->maps[i]), pid, start, time));
 }
 
-/* The last of the first n of a->maps. */
+/* The last among the first n maps of a->maps; NULL if n is 0. */
 static const struct spex_perf_map *map_before(const struct spex_analysis *a, size_t n)
 {
     return n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
@@ -180,7 +180,7 @@ void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32
 
 /* For data: a cache line or a page whose addresses all have the same answer, or one address. */
 struct data_slot {
-    uint64_t number;  /* of the line or page */
+    uint64_t number;  /* number of the line or page */
     uint32_t version; /* 0: none */
     struct data_place of;
 };

@@ -72,21 +72,21 @@ struct replay_wait {
     const struct spex_module *module;
     struct spex_module *maker_module;
     uint64_t address, maker;
-    bool stores; /* a store, whose data it loads */
+    bool stores; /* the maker is a store, whose data this loads */
 };
 
 struct replay {
     struct replay_slot *slots;
     size_t mask;
     uint64_t seed;
-    unsigned most; /* of a counter */
+    unsigned most; /* largest value of a counter */
     const char *core;
     uint64_t samples, replayed;
     double misfit, cycles;
-    double wait;               /* issue latency of samples, in the mean */
+    double wait;               /* mean issue latency of samples */
     unsigned split;            /* cycles that an access across two lines takes longer */
     uint32_t code;             /* bytes of the level 1 instruction cache */
-    struct replay_wait *waits; /* in order of module and address */
+    struct replay_wait *waits; /* ordered by module and address */
     size_t wait_count;
     bool fits;    /* use these weights; if false, those of time.c */
     float others; /* factor for weights of time.c where replay has none */
@@ -153,12 +153,12 @@ struct replay_site {
     bool next_known, target_known;
     bool leads, follows;  /* a branch goes there; what is before it runs into it */
     bool called, open;    /* calls are known that go there; some may not be known */
-    uint8_t reached;      /* replay_flow.c followed the code to it, */
-    uint32_t run;         /* and this one begins here */
+    uint8_t reached;      /* replay_flow.c followed the code to it */
+    uint32_t run;         /* run that begins here */
     uint32_t part, phase; /* share of runs, in 2^16, that take the branch; accumulator for it */
-    bool taken, dense;    /* its branch, and another behind it in its line, once; */
-    uint32_t looked;      /* there were so many that had been taken */
-    uint64_t near_until, mid_until; /* of a block that begins here: as in uarch/account.h */
+    bool taken, dense;    /* its branch was taken once; so was another behind it in its line, */
+    uint32_t looked;      /* when this many branches had been taken */
+    uint64_t near_until, mid_until; /* if a block begins here: see uarch/account.h */
     uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
     uint32_t seen;                  /* 1 + its number, or 0 */
     uint32_t block, extra;          /* operations of the block from here on; its ports */
@@ -178,7 +178,7 @@ struct replay_seen {
     uint32_t full; /* samples with a counter that ended, and where the data of one came from */
     uint8_t full_source;
     double weighed;    /* time weighed by latencies alone: clock_weight() */
-    double even, more; /* its samples, were they as many as they should be; cycles of others */
+    double even, more; /* even: factor to the samples it should have; more: cycles of others */
     uint32_t taken, wrong[2];
     struct replay_target {
         uint32_t site, count; /* where its samples went, the first so many places; of none: 0 */
@@ -222,7 +222,7 @@ struct replayer {
         uint8_t class;
     } * starts; /* the samples */
     size_t start_count, start_capacity;
-    struct replay_result *results[REPLAY_CHUNKS]; /* by site; they do not move */
+    struct replay_result *results[REPLAY_CHUNKS]; /* indexed by site; results do not move */
     struct replay_pages *pages;
     struct flows *flows;
     struct walk *walk;
@@ -230,7 +230,7 @@ struct replayer {
     bool failed;           /* memory ran out: only free it */
     struct {
         uint64_t loads, took;
-    } sources[256]; /* of all loads whose counters tell, by where their data came from */
+    } sources[256]; /* indexed by data source; loads whose latency is known */
     struct replay_all {
         uint64_t loads[REPLAY_WRONG], took[REPLAY_WRONG], count;
     } all;                       /* loads of all sites */

@@ -20,7 +20,7 @@
 enum {
     BEYOND = 3, /* runs without samples that are followed beyond those with some */
     ROUNDS = 3, /* rounds of adjusting weights to flows */
-    STEPS = 64, /* of conjugate gradients */
+    STEPS = 64, /* most steps of conjugate gradients */
 };
 
 enum { FALL, TAKEN, WAYS };
@@ -32,7 +32,7 @@ struct edge {
     uint32_t from, to;
     double samples, length; /* samples seen, and in how many instructions */
     double flow, variance;
-    double pull; /* of its junctions */
+    double pull; /* potential of `to` minus that of `from` */
 };
 
 /* The flow of a run goes into another one beside, which it calls. */
@@ -56,7 +56,7 @@ struct flows {
     uint32_t edge_count, junctions;
     struct call *calls;
     size_t call_count, call_capacity;
-    double *potential, *rest, *search, *change, *diagonal; /* of junctions */
+    double *potential, *rest, *search, *change, *diagonal; /* one each per junction */
 };
 
 static bool goes_on(const struct replay_site *site)

@@ -10,9 +10,9 @@
 enum {
     WARM = 384,      /* operations that fill the window at the beginning of a walk */
     COUNTED = 1024,  /* operations after these, which are counted */
-    EACH = 96,       /* operations for each sample, */
-    LEAST = 1 << 17, /* but no fewer than this */
-    MOST = 3 << 18,  /* nor more */
+    EACH = 96,       /* operations per sample, */
+    LEAST = 1 << 17, /* but at least this many */
+    MOST = 3 << 18,  /* and at most this many */
     BLOCK = 128,     /* instructions between two branches that share ports */
     CALLS = 64,
     PAGE = 4096,
@@ -35,8 +35,8 @@ struct walk {
     uint64_t *sums[BLOCK];
     uint32_t count, first; /* the site that it begins with */
     uint64_t clock, ready;
-    uint64_t near_put, mid_put; /* into branch target buffers */
-    uint32_t branches;          /* that were taken */
+    uint64_t near_put, mid_put; /* entries put into the branch target buffers */
+    uint32_t branches;          /* number of taken branches */
     /* where it is */
     uint32_t calls[CALLS], depth;
     bool counts; /* false while warming up */
@@ -46,7 +46,7 @@ struct walk {
     struct {
         uint64_t place;
         uint32_t site;
-    } stored[PLAIN_PLACES]; /* by place_of() */
+    } stored[PLAIN_PLACES]; /* indexed by place_of() */
 };
 
 static uint64_t *sum_of(const void *context, uint32_t i)

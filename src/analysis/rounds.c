@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-    SLICES = 4,      /* of each thread, in a round */
+    SLICES = 4,      /* slices of each thread in a round */
     SLICE_MIN = 256, /* samples, unless a round has fewer */
-    MARKS = 16,      /* of each queue, to cut by */
+    MARKS = 16,      /* marks per queue; slices are cut at them */
     ALONE = 2048,    /* samples in a slice of one thread */
 };
 
@@ -28,7 +28,7 @@ enum {
 struct strand {
     struct queue *queue;
     struct piece piece;
-    uint64_t *keys; /* of each record */
+    uint64_t *keys; /* one per record: its time */
     uint32_t *stacks, *allocs;
     size_t at, take; /* samples passed on so far; samples before the end of this round */
     bool ended;

@@ -38,7 +38,7 @@ static inline double stats_square(const struct stats *s)
 
 struct spex_row {
     struct stats stats;
-    uint32_t flags; /* of all its samples: enum spex_sample_flag */
+    uint32_t flags; /* union over its samples: enum spex_sample_flag */
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 

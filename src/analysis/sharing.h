@@ -25,7 +25,7 @@ enum { SHARING_LINES = SPEX_GROUP_MAX };
 struct activity { /* what a thread did to a candidate */
     uint32_t line, samples;
     int32_t tid;
-    uint32_t queue; /* the last */
+    uint32_t queue; /* queue of the last access */
     const char *comm;
     uint64_t buckets;
 };
@@ -47,7 +47,7 @@ enum { INSTRUCTIONS = 256 };
 struct spex_sharing {
     struct memory *account; /* account of its analysis */
     struct spex_analysis *analysis;
-    uint64_t seed; /* of hashes */
+    uint64_t seed; /* seed of the hashes */
     struct line *lines;
     uint32_t *index; /* line + 1 */
     size_t count, capacity, mask;

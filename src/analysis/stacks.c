@@ -31,7 +31,7 @@ struct seen_call { /* how many samples of a companion event were in this call */
 struct stacks_table {
     struct spex_call *calls;
     size_t count, room;
-    uint32_t *index; /* by hash: numbers of calls */
+    uint32_t *index; /* hash table of call numbers */
     size_t mask;
 };
 

@@ -11,7 +11,7 @@ struct stacks_table;
 /* How far the stacks of a queue were read. */
 struct stacks_cursor {
     size_t run, end;
-    uint32_t done; /* of that run */
+    uint32_t done; /* how much of that run was read */
     uint64_t offset;
     bool ahead; /* a sample was read and not yet used: */
     uint64_t time, ip;

@@ -21,8 +21,8 @@ enum step_kind {
     STEP_EITHER, /* rd = rn or rm; STEP_NONE: zero */
     STEP_THREAD, /* rd = the thread pointer */
     STEP_MEMORY, /* loads into rd and rm what is not STEP_NONE */
-    STEP_BRANCH, /* to value, or on */
-    STEP_JUMP,   /* to value */
+    STEP_BRANCH, /* continue at value or at the next instruction */
+    STEP_JUMP,   /* continue at value */
     STEP_CALL,   /* call to address `value`; 0: unknown */
     STEP_LEAVE,  /* a return, or a jump to an address in a register */
 };
@@ -40,7 +40,7 @@ struct step {
     uint8_t count;  /* number of registers */
     bool writeback; /* rn = rn + change; INT64_MIN: something unknown */
     int64_t change;
-    bool literal; /* at value, without rn */
+    bool literal; /* address is value; rn is unused */
 };
 
 void step_decode(uint32_t word, uint64_t address, struct step *step);

@@ -112,7 +112,7 @@ static size_t write_symbols(struct spex_module *module, const struct module_tabl
                             size_t kept)
 {
     size_t n = 0;
-    uint64_t end = 0; /* of all so far */
+    uint64_t end = 0; /* highest end so far */
     for (size_t i = 0; i < kept; i++) {
         const struct candidate_symbol *c = &table->items[i];
         uint64_t start = c->symbol.start;

@@ -30,7 +30,7 @@ enum { ALIKE = 7 };
 static const float WIDTH = 4, HIDES = 16, ROOM = 96, REFILL = 16;
 
 /* Several records at a time: whether a term is 0 is unpredictable, and to divide takes long. */
-enum { LANES = 4 }; /* as many as all machines have */
+enum { LANES = 4 }; /* all machines have vectors of this length */
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 typedef float floats __attribute__((vector_size(4 * LANES)));
 

@@ -185,7 +185,7 @@ uint32_t type_target(struct spex_module *module, uint32_t number)
     struct type *type = &module->types->types[number];
     if (type->target || (type->kind != KIND_POINTER && type->kind != KIND_ARRAY))
         return type->target;
-    type->target = TYPE_VOID; /* in case it is asked for while being looked up */
+    type->target = TYPE_VOID; /* looking it up may ask for it again */
     Dwarf_Die die = type->die;
     uint32_t target = type_of(module, &die);
     module->types->types[number].target = target; /* looking up may have moved the array */
@@ -307,7 +307,7 @@ struct member {
     Dwarf_Die die;
     uint32_t type;
     uint64_t start, size;
-    unsigned bits; /* of a bit field */
+    unsigned bits; /* width of a bit field */
     bool base;     /* a class that this one inherits from */
     bool open;     /* an array without a number of elements */
 };

@@ -34,7 +34,7 @@ struct type {
 /* Where data lies in a type, and what it is. */
 struct type_part {
     char path[256];        /* "next", "a.b[].c", "" for a scalar */
-    uint64_t offset, size; /* of the member, of the whole array if it is in one */
+    uint64_t offset, size; /* extent of the member; inside an array, of the whole array */
     uint32_t leaf;         /* type of what is there; TYPE_NONE: several */
 };
 
@@ -56,7 +56,7 @@ bool type_is_open(struct spex_module *module, uint32_t number);
 
 /* ---- what a compilation unit has (variables.c) ---- */
 
-struct type_variable { /* with a fixed address */
+struct type_variable { /* a variable with a fixed address */
     uint64_t address;
     Dwarf_Die die;
 };
@@ -66,8 +66,8 @@ struct type_location {
     uint64_t low, high;
     enum {
         AT_REGISTER, /* address is the register plus offset */
-        AT_STACK,    /* it lies at the register plus offset; STEP_NONE: at the CFA plus offset */
-        AT_POINTER,  /* the same for a register other than SP and FP */
+        AT_STACK,    /* address is the register plus offset; STEP_NONE: the CFA plus offset */
+        AT_POINTER,  /* like AT_STACK, for a register other than SP and FP */
     } how;
     uint8_t reg;
     int64_t offset;
@@ -88,7 +88,7 @@ struct type_function {
     uint8_t frame; /* register that DW_OP_fbreg counts from; STEP_NONE: the CFA */
     struct type_location *locations;
     size_t location_count, location_capacity;
-    struct type_call *calls; /* in order of addresses */
+    struct type_call *calls; /* ordered by address */
     size_t call_count, call_capacity;
 };
 
@@ -123,7 +123,7 @@ enum access_kind {
     ACCESS_NO_MEMBER,
     ACCESS_NO_VARIABLE,
     ACCESS_NO_OPERAND,
-    ACCESS_ADDRESS, /* at an address in the code itself, which is offset */
+    ACCESS_ADDRESS, /* offset is an address in the code itself */
 };
 
 struct access {
@@ -151,7 +151,7 @@ struct type_index;
 enum {
     CODES = 1024,
     WORK_FUNCTION = 20000000, /* members and variables looked at for one function */
-    WORK_MODULE = 500000000,  /* and for all */
+    WORK_MODULE = 500000000,  /* members and variables looked at for one module */
 };
 
 /* All that is known of a module's types. */
@@ -165,7 +165,7 @@ struct module_types {
     struct thread_symbol *threads; /* thread-local data */
     size_t thread_count;
     bool tried_threads;
-    struct type_code *codes[CODES]; /* by a hash of their begin */
+    struct type_code *codes[CODES]; /* hash table, keyed by where the code begins */
     Dwarf_CFI *frames;              /* CFI of the image; libdw owns that of .debug_frame */
     bool tried_frames;
     unsigned depth;                /* nesting depth of the look-up */

@@ -127,8 +127,8 @@ void chunks_free(struct chunks *c, void (*fini)(void *result))
 }
 
 /*
- * Finishes one chunk whose beginning is proven. While another thread works on it, this one
- * takes other chunks. *ok is false if reduce ended the job. Returns whether there may be more.
+ * Finishes one chunk whose beginning is proven. If another thread works on it, this one takes other
+ * chunks meanwhile. Sets *ok to false if reduce ended the job. Returns whether there may be more.
  * The lock is held on entry and return.
  */
 static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state, bool *ok)

@@ -22,7 +22,7 @@ enum {
     CHUNKS_APART = 128, /* bytes, aligned: distance between data that different threads write */
 };
 
-/* All that a reader's further work depends on, apart from the bytes; unused words are 0. */
+/* Everything a reader's further work depends on, apart from the bytes; unused words are 0. */
 struct chunks_state {
     uint64_t position, more[3];
 };

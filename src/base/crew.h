@@ -1,6 +1,6 @@
 /*
- * Threads that share the parts of an item, one item after the other, while their owner makes
- * the next. An owner that finishes first takes parts as well. Results must not depend on which
+ * Threads that share the parts of an item, one item after the other, while their owner makes the
+ * next item. An owner that is done first takes parts as well. Results must not depend on which
  * thread does which part.
  */
 #ifndef BASE_CREW_H
@@ -9,7 +9,7 @@
 #include <spex/base.h>
 
 struct crew_work {
-    size_t parts; /* of each item */
+    size_t parts; /* parts per item */
     /*
      * prepare: called once, before any part. part: worker 0 is the owner, 1 to threads the
      * others. finish: called once, after all parts.

@@ -35,9 +35,9 @@ static inline uint64_t decimal_digits(uint32_t value)
 {
     /* split into fours, twos, then single digits: the first half goes into the lower bits */
     uint64_t digits = value / 10000 | (uint64_t)(value % 10000) << 32;
-    uint64_t first = digits * 5243 >> 19 & UINT64_C(0x0000007f0000007f); /* by 100 */
+    uint64_t first = digits * 5243 >> 19 & UINT64_C(0x0000007f0000007f); /* divided by 100 */
     digits = first | (digits - 100 * first) << 16;
-    first = digits * 103 >> 10 & UINT64_C(0x000f000f000f000f); /* by 10 */
+    first = digits * 103 >> 10 & UINT64_C(0x000f000f000f000f); /* divided by 10 */
     return first | (digits - 10 * first) << 8;
 }
 

@@ -13,9 +13,9 @@ int file_open_named(const char *path, uint64_t most, int owner)
 {
     struct stat st;
     /*
-     * Checked before opening, since merely opening may rewind a tape or start a watchdog. The
-     * name may refer to another file by the time it is opened, so the check that counts is that
-     * of the open file.
+     * Checked before opening, since merely opening may rewind a tape or start a watchdog. The name
+     * may refer to another file by the time it is opened, so the check of the open file is the one
+     * that counts.
      */
     if (stat(path, &st))
         return -1;

@@ -9,7 +9,7 @@
 enum { IDS_WORDS = 4 };
 
 struct ids {
-    uint64_t (*keys)[IDS_WORDS]; /* by number */
+    uint64_t (*keys)[IDS_WORDS]; /* indexed by number */
     size_t count, capacity;
     uint32_t *slots; /* 1 + the number, at the key's hash */
     size_t slot_count;

@@ -4,7 +4,7 @@
 
 #include <spex/base.h>
 
-enum { JOBS_THREADS = 64 }; /* at most */
+enum { JOBS_THREADS = 64 }; /* most threads */
 
 struct jobs {
     void *user;

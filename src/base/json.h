@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* Where members are constants, the compiler tracks the state, so it costs nothing. */
+/* If members are constants, the compiler tracks the state, so it costs nothing. */
 #define JSON_INLINE static inline __attribute__((always_inline))
 
 /* Bit 0 stands for the innermost array or object, bit 1 for the one around it, and so on. */

@@ -1,10 +1,10 @@
 /*
- * Accounts of memory. Each handle of the libraries has one: what is allocated while a thread works
- * for it is counted there, ends at the account's limit, and comes from its allocator. Nothing here
- * is shared by handles; what a thread works for is known to that thread alone.
+ * Accounts of memory. Each library handle has one: memory allocated while a thread works for that
+ * handle is counted there, stops at the account's limit, and comes from its allocator. Handles
+ * share nothing here, and each thread knows which handle it works for.
  *
- * Anything that input can make large asks here before it grows, so that a small hostile file ends
- * in a message, and everything read until then is kept.
+ * Anything that input can make large must ask here before it grows, so that a small hostile file
+ * ends in a message, and everything read until then is kept.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
@@ -18,20 +18,20 @@ struct memory {
     struct spex_allocator allocator; /* allocate NULL: malloc and its kin */
     uint64_t limit;                  /* bytes; UINT64_MAX: none */
     _Atomic int64_t used;
-    atomic_uint handles;  /* that use it */
-    struct memory *outer; /* where the host counts, which then counts this, too; or NULL */
-    /* Of a program that is alone in its process: what all of it uses, and what to do when there is
-     * no more, which does not return. */
+    atomic_uint handles;  /* number of handles that use it */
+    struct memory *outer; /* another account that also counts what is counted here; or NULL */
+    /* For a program that is alone in its process. in_use: memory that all of it uses. exhausted:
+     * called when there is no more; does not return. */
     uint64_t (*in_use)(void);
     void (*exhausted)(size_t size);
 };
 
-/* Half of what the machine, or the control group, has. */
+/* Half of the memory of the machine or, if smaller, of the control group. */
 uint64_t memory_half(void);
 
 /*
- * The account of a new handle: one of its own, or, if neither a limit (0) nor an allocator is
- * given and this thread works for another handle, that one's. NULL: out of memory.
+ * The account of a new handle. Without a limit (0) and an allocator, while this thread works for
+ * another handle, it is that handle's account; else a new one. NULL: out of memory.
  */
 struct memory *memory_open(uint64_t limit, const struct spex_allocator *allocator);
 struct memory *memory_keep(struct memory *memory); /* counts one more handle */
@@ -54,12 +54,12 @@ static inline void memory_leave(struct memory **before)
 /* The limit of the account that this thread works for. */
 uint64_t memory_limit(void);
 /*
- * Whether size more bytes stay below the limit, with a little to spare for what has no smaller
- * answer.
+ * Whether size more bytes stay below the limit, with some memory left for uses that cannot do with
+ * less.
  */
 bool memory_allows(size_t bytes);
 
-/* As malloc and its kin, of the account that this thread works for; NULL: no memory. */
+/* Like malloc and its kin, on the account that this thread works for; NULL: no memory. */
 void *memory_new(size_t size);
 void *memory_zeroed(size_t count, size_t size);
 void *memory_again(void *memory, size_t size);
@@ -68,8 +68,8 @@ void memory_free(void *memory); /* memory must be of the same account */
 
 /*
  * Zeroed memory, and memory grown to a size, for code that cannot go on without it. If there is
- * none, exhausted() of the account or of one outside it is called; if there is no such function,
- * the innermost guard is taken (see below).
+ * none, exhausted() of the account or of an outer one is called; if there is no such function, the
+ * innermost guard is taken (see below).
  */
 void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
@@ -105,7 +105,7 @@ struct memory_guard {
     })
 void memory_guard_begin(struct memory_guard *guard, struct memory *account);
 void memory_guard_end(const struct memory_guard *guard);
-/* Around a callback of the host, which has its own account. */
+/* Used around a callback of the host, which has its own account. */
 struct memory_pause {
     struct memory_guard *guard;
     struct memory *account;

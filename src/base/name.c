@@ -117,8 +117,8 @@ void out_line(struct out *out, const char *format, ...)
 }
 
 /*
- * Whether a spreadsheet would take text for a formula. Numbers are not formulas, nor are
- * offsets like +0x38.
+ * Whether a spreadsheet would take text for a formula. Numbers and offsets like +0x38 are not
+ * formulas.
  */
 static bool is_formula(const char *text)
 {

@@ -40,7 +40,7 @@ void out_name_csv(struct out *out, const char *text);
  * not UTF-8 become \\xNN.
  */
 void out_name_utf8(struct out *out, const char *text);
-/* With quotes. */
+/* A JSON string, with its quotes. */
 void out_name_json(struct out *out, const char *text);
 
 #endif

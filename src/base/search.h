@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * The first of the numbers from..end-1 of which `before`, an expression of the number `at`, is
- * false, or end. The items are in order: it is true of the first ones.
+ * The first number in from..end-1 for which `before`, an expression of the number `at`, is false;
+ * or end. Items must be ordered so that it is true for the first ones only.
  */
 #define SEARCH(at, from, end, before)                                                              \
     __extension__({                                                                                \

@@ -8,7 +8,7 @@
 
 enum { FEW = 1 << 13 };
 
-/* Runs are sorted apart, then merged two by two: each merge in pieces that threads share. */
+/* Runs are sorted separately, then merged in pairs: threads share the pieces of each merge. */
 struct sorting {
     char *from, *to;
     size_t count, size, run; /* items; bytes of one; items in a sorted run */
@@ -29,7 +29,7 @@ static void sort_run(struct sorting *s, size_t n)
     qsort_r(s->from + first * s->size, last - first, s->size, s->compare, s->context);
 }
 
-/* How many of the first `at` items of two runs that are merged come from the first one. */
+/* How many of the first `at` items of a merge come from the first of two runs. */
 static size_t of_first(const struct sorting *s, const char *a, size_t a_count, const char *b,
                        size_t b_count, size_t at)
 {

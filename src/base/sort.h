@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * compare is called by several threads at a time, and may end what is guarded (memory.h): then all
- * of it ends. Of equal items it is not said which comes first.
+ * Several threads call compare at a time. It may end the guarded work (memory.h), and then the
+ * whole sort ends. The order of equal items is unspecified.
  */
 void sort_items(void *items, size_t count, size_t size,
                 int (*compare)(const void *, const void *, void *), void *context,

@@ -44,10 +44,7 @@ static void wait_for_turn(struct stages *s, unsigned stage, size_t item)
     pthread_mutex_unlock(&s->lock);
 }
 
-/*
- * Either the sleeper sees that its turn has come, or this thread sees that there is a
- * sleeper.
- */
+/* Either the sleeper sees that its turn has come, or this thread sees that there is a sleeper. */
 static void pass(struct stages *s, unsigned stage, size_t item)
 {
     atomic_store(&s->passed[stage], item + 1);

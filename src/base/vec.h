@@ -29,7 +29,7 @@ static inline bool vec_grow(void *items, size_t *capacity, size_t need, size_t s
 /* Makes room for n items in all. */
 #define vec_reserve(vec, n) vec_grow(&(vec)->items, &(vec)->capacity, n, sizeof *(vec)->items)
 
-/* One more item, not cleared. */
+/* Appends one item, not cleared. */
 #define vec_push(vec)                                                                              \
     ((vec)->count < (vec)->capacity || vec_reserve(vec, (vec)->count + 1)                          \
          ? &(vec)->items[(vec)->count++]                                                           \

@@ -15,11 +15,11 @@ struct batch_run {
     const char *start_at, *stop_at;
     const char *input, *directory; /* standard input, if not /dev/null; where it runs */
     bool truth;                    /* exact counts, in DATA.truth */
-    bool show;                     /* its output at its end; else only if it fails */
+    bool show;                     /* show its output when it ends; else only if it fails */
     /* the result */
-    char data[BATCH_PATH]; /* its profile */
+    char data[BATCH_PATH]; /* path of its profile */
     struct engine_totals totals;
-    int status; /* of waitpid */
+    int status; /* exit status, as from waitpid */
     bool done;  /* the other members are set */
 };
 

@@ -39,7 +39,7 @@ struct calibrate {
     char clock[16]; /* "cycles" or "counter", from the first run; "" under the model */
     struct calibrate_known *known;
     size_t known_count, known_capacity;
-    struct calibrate_value *values; /* in the order of calibrate_claims */
+    struct calibrate_value *values; /* ordered like calibrate_claims */
     int status;                     /* if not CLI_OK, nothing more is run and results are 0 */
 };
 

@@ -221,8 +221,8 @@ struct measured calibrate_cost(struct calibrate *c, unsigned how, const char *fo
 }
 
 /*
- * An emulator translates code, and instructions that do nothing are nothing then. No core starts
- * more than 16 in a cycle, and a cycle is what an addition takes.
+ * Detects emulators, which translate code and leave out instructions that do nothing: no core
+ * starts more than 16 instructions in a cycle, and an addition takes one cycle.
  */
 int calibrate_clock(struct calibrate *c)
 {

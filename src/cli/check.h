@@ -64,7 +64,7 @@ struct check_line {
 struct check_function {
     char *name;
     uint64_t counts[CHECK_COUNTS];
-    struct check_line *lines; /* in order of file and line */
+    struct check_line *lines; /* ordered by file and line */
     size_t line_count, line_capacity;
 };
 

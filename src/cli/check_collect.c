@@ -141,7 +141,7 @@ static void make_result(struct collecting *c, struct check_result *r)
 {
     for (size_t i = 0; i < c->count; i++)
         add_up(r->counts, c->rows[i].counts);
-    if (r->kernel) { /* in no row */
+    if (r->kernel) { /* the kernel has no row */
         check_function_add(r, "[kernel]")->counts[CHECK_CYCLES] = r->kernel;
         r->counts[CHECK_CYCLES] += r->kernel;
     }

@@ -55,7 +55,7 @@ static void copy_program(struct batch_run *job, struct check_plan *plan, const c
     char from[BATCH_PATH];
     size_t size;
     if (!strchr(job->alone, '/'))
-        return; /* from PATH */
+        return; /* the program is found through PATH */
     snprintf(from, sizeof from, "%s%s%s",
              *job->alone != '/' && job->directory ? job->directory : "",
              *job->alone != '/' && job->directory ? "/" : "", job->alone);

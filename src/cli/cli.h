@@ -42,7 +42,7 @@ struct cli_command {
     const char *summary;  /* one line, starts lower case */
     const char *details;  /* further paragraphs for `spex help NAME`, or NULL */
     const struct cli_option *options;
-    size_t size; /* of the options struct, zeroed and filled before run */
+    size_t size; /* size of the options struct; it is zeroed and filled before run */
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
     bool pages;   /* its output is for people to read: through a pager on a terminal */
     bool records; /* uses this machine's SPE: keeps the privileges of capabilities or set-user-ID */
@@ -122,7 +122,7 @@ const char *cli_nearest(const char *word, const char *const *candidates, size_t 
 
 /* Whole input: a file, or standard input for "-" or NULL. The caller frees with cli_unload. */
 struct cli_input {
-    const char *name; /* for messages */
+    const char *name; /* shown in messages */
     uint8_t *data;
     size_t size;
     bool mapped;

@@ -25,11 +25,11 @@ struct annotate_options {
 enum { GROUP, CALLERS, GROUPS }; /* CALLERS: NULL: there are no call stacks */
 
 struct annotate {
-    struct spex_feed feed;             /* into groups */
+    struct spex_feed feed;             /* fills the groups */
     struct spex_group *groups[GROUPS]; /* groups of the chosen function */
     const struct spex_symbol *symbol;
     struct spex_analysis *analysis;
-    VEC(struct listing_exact) exact; /* in order of address, with --exact */
+    VEC(struct listing_exact) exact; /* with --exact; ordered by address */
 };
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)

@@ -135,7 +135,7 @@ static void put_module(struct tar *tar, struct spex_module *m)
     char name[PATH_MAX];
     lines_load(m); /* opens what it has */
     if (m->kind == SPEX_MODULE_FILE) {
-        put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* as the reader will look for it */
+        put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* the reader looks here */
         put_elf(tar, &m->debug, &m->found, "", "/debug");
         if (m->alternate.elf) {
             struct module_id id = elf_build_id(m->alternate.elf);

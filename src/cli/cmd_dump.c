@@ -31,7 +31,7 @@ struct command {
     struct out out;
     struct chunks *chunks;
     struct dump *threads;
-    const char *name;      /* of the input, for messages */
+    const char *name;      /* name of the input, shown in messages */
     struct window *window; /* --time */
     bool damaged;
     uint64_t done, all; /* bytes of the input; 0: not known */

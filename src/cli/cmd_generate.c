@@ -52,7 +52,7 @@ static bool parse_ops(const char *list, unsigned *ops)
 struct work {
     struct spex_generator *generator;
     const struct options *options;
-    struct out stream; /* with damage or truth the whole stream is needed at once */
+    struct out stream; /* with damage or truth, the whole stream is needed at once */
     struct spex_record *records;
     size_t count;
 };

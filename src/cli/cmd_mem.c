@@ -21,7 +21,7 @@ static const struct {
     enum spex_key key;
     enum spex_order order;
     bool percentiles;
-    const char *fields; /* of the text */
+    const char *fields; /* default columns of the text output */
 } sections[SECTIONS] = {
     [SOURCES] = {"sources", "Where data came from, by time", SPEX_KEY_SOURCE, SPEX_BY_TIME, true,
                  "time,share,samples,loads,stores,issue_mean,execute_mean,execute_p50,"

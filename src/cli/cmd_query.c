@@ -219,7 +219,7 @@ struct watcher {
     atomic_bool done;
 };
 
-/* The first signal ends the statement, the second the program; the last one is end_watch's. */
+/* The first signal ends the statement, the second one the program. end_watch() sends the last. */
 static void *watch(void *context)
 {
     struct watcher *w = context;

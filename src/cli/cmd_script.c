@@ -38,7 +38,7 @@ struct script {
     /* itrace */
     bool letters[128];
     uint64_t period;
-    unsigned event_width; /* of the longest event name, as perf aligns them */
+    unsigned event_width; /* length of the longest event name: perf pads names to it */
     struct {
         char text[700];
         unsigned size;

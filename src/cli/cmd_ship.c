@@ -39,7 +39,7 @@ struct ship_options {
 /* What the process that sends a file reports to its parent. */
 struct outcome {
     enum fleet_result result;
-    bool done, server; /* result is set; the server answers otherwise */
+    bool done, server; /* done: result is set; server: it still answers other requests */
     uint64_t rows;
 };
 

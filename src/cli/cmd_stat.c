@@ -17,7 +17,7 @@
 struct stat_options {
     struct run_options run;
     struct native_choice native;
-    struct profile_options profile; /* with -i */
+    struct profile_options profile; /* used with -i */
     int format;
     const char *separator;
 };
@@ -253,7 +253,7 @@ static int stat_native(const struct stat_options *given, const struct native_mac
                         machine->pmus[0].name, NULL);
         const char *inputs[] = {path};
         struct profile_options profile = {.inputs = {.items = inputs, .count = 1}};
-        dup2(STDERR_FILENO, STDOUT_FILENO); /* as perf stat: stdout is the program's */
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* as in perf stat, stdout belongs to the program */
         stat_profile(&profile, &samples);
         native_stat_print(&totals, samples, given->run.period, machine->pmus[0].min_interval);
         status = stat_data_end();

@@ -33,14 +33,14 @@ struct run {
     struct arch_features core;            /* features of the core that recorded */
     const struct arch_features *in_use;   /* one of the two above; NULL: every feature is allowed */
     struct window *window;                /* --time */
-    const char *name;                     /* of the input */
+    const char *name;                     /* name of the input */
     struct spex_verifier verifier, after; /* state before the current piece, and after it */
     struct chunks *chunks;
     struct out out;
     uint64_t violations, warnings;
     uint64_t done, all;                  /* bytes of the input; 0: not known */
     bool usage;                          /* a mistake was reported */
-    const struct spex_perf_queue *queue; /* of a perf.data file */
+    const struct spex_perf_queue *queue; /* perf.data: the current queue */
     /* the current piece */
     const uint8_t *data;
     size_t size;

@@ -311,7 +311,7 @@ struct settings {
     struct vm_config config;
     char text[TEXT];
     size_t used;
-    uint32_t vector_bits; /* of the CPU */
+    uint32_t vector_bits; /* length of the CPU's vectors */
 };
 
 static bool set(struct settings *s, const char *name, const char *value, struct spex_error *error)

@@ -16,7 +16,7 @@ struct known {
     char text[182];
 };
 
-enum { KNOWN = 2048 }; /* by hash */
+enum { KNOWN = 2048 }; /* slots of the hash table */
 
 bool dump_init(struct dump *dump, const struct dump_style *options)
 {

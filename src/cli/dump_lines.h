@@ -20,7 +20,7 @@ struct dump_text {
     struct out out;
     size_t cuts;
     struct {
-        size_t at; /* in the text */
+        size_t at; /* offset in the text */
         uint64_t offset;
         uint8_t header;
     } cut[SPEX_PACKET_MAX];

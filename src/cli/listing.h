@@ -17,12 +17,12 @@ struct listing_of {
     const struct spex_symbol *symbol;
     const struct spex_group *group; /* its instructions */
     bool with_exact;
-    const struct listing_exact *exact; /* in order of address */
+    const struct listing_exact *exact; /* ordered by address */
     size_t exact_count;
 };
 
 struct spex_disassembler;
-/* *never: instructions of hot blocks that were never sampled, as code_never_sampled(). */
+/* *never: instructions of hot blocks that were never sampled: code_never_sampled(). */
 struct table *listing_function(struct profile *profile, const struct listing_of *of,
                                struct spex_disassembler *disassembler, bool with_source,
                                size_t *never);

@@ -22,7 +22,7 @@ enum output_how {
 };
 
 struct output {
-    const char *name;       /* as given */
+    const char *name;       /* name as the user gave it */
     char path[OUTPUT_PATH]; /* the file itself, links resolved */
     int stream;             /* a device, FIFO or standard output, open; else -1 */
     unsigned how;           /* enum output_how */

@@ -279,7 +279,7 @@ static const char *how_to_name(const char *comm)
     return "many runtimes can write one (Java, node, Python, .NET)";
 }
 
-/* "" if it has names. */
+/* Why JIT code has no names; "" if it has some. */
 static void anonymous_problem(struct profile *p, struct spex_module *m, char text[400])
 {
     text[0] = '\0';
@@ -456,7 +456,7 @@ int profile_close(struct profile *p)
 
 struct table_options profile_table(const struct profile *p)
 {
-    enum { NAME = 120 }; /* those who search in long lines ask for more by -v */
+    enum { NAME = 120 }; /* longer names are cut; -v shows more */
     return (struct table_options){.format = (enum table_format)p->options->format,
                                   .width = p->width,
                                   .colour = p->colour,

@@ -76,10 +76,10 @@ struct profile_options {
 struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
-    const char *name;   /* of the file, "a.data and 2 more" of several */
-    const char **paths; /* of all files, NULL after the last */
+    const char *name;   /* the file's name; "a.data and 2 more" for several */
+    const char **paths; /* paths of all files, NULL after the last */
     char *names;        /* the name, if it had to be allocated */
-    char *directory;    /* of the first file; NULL for standard input */
+    char *directory;    /* directory of the first file; NULL: standard input */
     const char *label;  /* before the name in the header; NULL none */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
@@ -89,7 +89,7 @@ struct profile {
     bool colour;
     /* A line of a fetch stands on the terminal; no more lines: the answer is being shown. */
     _Atomic bool progress, quiet;
-    bool told;      /* what the file lacks stands in the output */
+    bool told;      /* the output already says what the file lacks */
     double limit;   /* share below which rows are left out */
     uint64_t least; /* samples below which rows of text are left out */
     int status;

@@ -9,7 +9,7 @@
 struct rows {
     struct out *out;
     enum table_format format;
-    size_t count; /* of columns */
+    size_t count; /* number of columns */
     char **names;
     enum query_kind *kinds;
     size_t *widths;

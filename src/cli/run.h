@@ -63,13 +63,13 @@ struct run {
     struct engine *engine;
     struct left_run *left;
     char directory[4096];
-    struct engine_options options; /* as used: the period is clamped */
+    struct engine_options options; /* options in effect: the period is clamped */
     uint64_t asked_period;
     bool quiet;   /* no progress on a terminal */
     time_t begun; /* the guest */
     struct engine_totals totals;
     struct control *control; /* commands while it runs, or NULL */
-    int status;              /* of waitpid */
+    int status;              /* exit status, as from waitpid */
 };
 
 /*

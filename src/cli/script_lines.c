@@ -69,13 +69,13 @@ struct step {
     uint8_t before_size, after_size;
     char after[2]; /* after a hexadecimal number: quote, separator */
     struct export_number number;
-    const struct run *run; /* of a piece */
+    const struct run *run; /* the run that a piece copies */
     char before[BEFORE];
 };
 
 /* The steps of a line for records with the packets of present. */
 struct plan {
-    unsigned present; /* with EXPORT_ALWAYS: 0 is none; and AT_END */
+    unsigned present; /* packets, EXPORT_ALWAYS, AT_END; 0: no plan */
     struct step steps[2 * FIELD_COUNT];
 };
 
@@ -248,7 +248,7 @@ static inline const struct plan *find_plan(struct script_lines *l, const struct 
 struct room {
     struct out *out;
     char *start; /* start of what is left of the line to write */
-    char *limit; /* for pieces */
+    char *limit; /* a piece may not reach past this */
 };
 
 static char *take_room(struct room *room)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 struct slices {
-    struct spex_feed feed; /* into groups */
+    struct spex_feed feed; /* fills the groups */
     struct spex_group *groups[SLICES_MOST];
     unsigned count;
     uint64_t first;

@@ -16,7 +16,7 @@ extern const char *const stat_formats[];
  */
 void stat_data_begin(enum stat_format format, const char *separator, int fd, const char *what,
                      const char *cpu, const char *model);
-/* The rows that follow are estimates of the model's, or are exact. */
+/* Whether the rows that follow are the model's estimates, or exact. */
 void stat_data_estimates(bool on);
 /* False: the format is text, which the caller prints. */
 bool stat_data_row(uint64_t value, const char *name, const char *text);

@@ -1,6 +1,6 @@
 /*
- * Tables of answers: columns are rows of a table in the code, cells are typed,
- * and one writer each makes aligned text, JSON and CSV of them.
+ * Tables of results: columns are rows of a table in the code, and cells are typed. There is one
+ * writer each for aligned text, JSON and CSV.
  */
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
@@ -23,8 +23,8 @@ enum table_type {
 enum { TABLE_COLUMNS = 64 };
 
 struct table_column {
-    const char *name;    /* in JSON, CSV and -F; NULL ends the array */
-    const char *heading; /* in text */
+    const char *name;    /* name in JSON, CSV and -F; NULL ends the array */
+    const char *heading; /* heading in text output */
     enum table_type type;
     unsigned char rank; /* text: 0 always shown; higher ranks are left out first on a narrow
                            terminal; 255 only on request */

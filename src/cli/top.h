@@ -13,7 +13,7 @@ struct top_recording {
     char directory[256];
     char kallsyms[280]; /* native: the kernel's functions; empty: none */
     int process;        /* the child, 0 once it has ended */
-    int status;         /* of waitpid() */
+    int status;         /* exit status, as from waitpid */
     bool native;
 };
 /* aside: keep the program's input and output off the terminal. */

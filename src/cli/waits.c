@@ -198,7 +198,7 @@ void code_find_blocks(struct code_block *code)
 
 size_t code_never_sampled(const struct code_block *code, const uint64_t *samples)
 {
-    enum { OFTEN = 30, SHORTEST = 6 }; /* by chance none of 30: once in 10^13 */
+    enum { OFTEN = 30, SHORTEST = 6 }; /* 0 of 30 by chance: once in 10^13 */
     size_t all = 0, length = 0, never = 0;
     uint64_t most = 0;
     for (size_t i = 0; i <= code->count; i++) {

@@ -23,9 +23,9 @@ struct code_block { /* instructions of a function, one after the other */
     const struct code_use *uses;
     const uint32_t *words;
     size_t count;
-    uint64_t address;   /* of the first */
-    const double *cost; /* of each; 0 unknown */
-    bool *starts;       /* of each: a block begins there */
+    uint64_t address;   /* address of the first instruction */
+    const double *cost; /* one per instruction; 0: unknown */
+    bool *starts;       /* one per instruction: a block begins there */
 };
 /* Fills starts from the rest. */
 void code_find_blocks(struct code_block *code);

@@ -53,11 +53,11 @@ int whatif_go_on(const struct run_options *options, const struct profile_options
 
 /* ---- --findings (whatif_findings.c) ---- */
 
-/* What was found in a profile, and what is to be ideal to see what it costs. */
+/* A finding in a profile, and what to make ideal to see what it costs. */
 struct whatif_finding {
     char *ideal; /* a word of --ideal; NULL: there is none for it */
     char *title, *text, *advice;
-    double share; /* of the time */
+    double share; /* share of the time */
     double saves; /* largest share of the run's time; filled in by the caller */
 };
 struct whatif_findings {

@@ -1,6 +1,6 @@
 /*
- * A ClickHouse server, by its HTTP interface: requests, answers as tab-separated text, and
- * retries while it is away. It belongs to one thread.
+ * Talks to a ClickHouse server through its HTTP interface: requests, answers as tab-separated text,
+ * and retries while the server is away. Belongs to one thread.
  */
 #ifndef EXPORT_CLICKHOUSE_H
 #define EXPORT_CLICKHOUSE_H
@@ -35,7 +35,8 @@ struct clickhouse_request {
     const void *body;     /* data to insert, in which case the query goes into the URL */
     size_t size;
     /*
-     * Cleared, then a 0 after it that size does not count; or of a file, which then has the answer.
+     * Where the answer goes: cleared first; followed by a 0 that size does not count. If it writes
+     * to a file, the answer goes to the file.
      */
     struct out *answer;
 };
@@ -66,8 +67,8 @@ void clickhouse_quote(struct out *out, const char *text);
 void clickhouse_name(struct out *out, const char *name);
 
 /*
- * The next cell of an answer, with its escapes undone in place; *end is '\t', '\n' or 0 for the
- * last. NULL after that. at moves on.
+ * The next cell of an answer, with its escapes undone in place; *end is '\t', '
+ * ', or 0 for the last cell. NULL after that. Moves *at on.
  */
 char *clickhouse_cell(char **at, char *end);
 

@@ -1,6 +1,6 @@
 /*
- * The tables of a fleet, as statements for ClickHouse: samples, the ledger of what was sent, and
- * roll-ups by minute; on one server, or on each of a cluster. docs/fleet.md says more.
+ * ClickHouse statements for the tables of a fleet: samples, the ledger of what was sent, and
+ * roll-ups by minute; on one server or on each server of a cluster. docs/fleet.md says more.
  */
 #ifndef EXPORT_DDL_H
 #define EXPORT_DDL_H

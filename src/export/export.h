@@ -1,7 +1,7 @@
 /*
- * Profiles for other tools: one format, one file. A job is one pass over a profile; what a format
- * writes goes to the job's output, what people should know about it to its notes. Formats need
- * nothing but samples: where those have call stacks, frames.h gives them.
+ * Exports profiles for other tools: one format, one file. A job is one pass over a profile. The
+ * format writes to the job's output, and what people should know about the result goes to the job's
+ * notes. Formats need only samples; where samples have call stacks, frames.h provides them.
  */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
@@ -15,7 +15,7 @@ enum export_weight {
     EXPORT_WEIGHT_LATENCY,
     EXPORT_WEIGHT_MISSES
 };
-/* As users name them, NULL after the last; and what they count, for help. */
+/* The words of --weight, NULL after the last; and its help. */
 extern const char *const export_weight_names[];
 #define EXPORT_WEIGHT_HELP                                                                         \
     "what --weight says: samples, time (ns of their CPU that samples stand for, docs/time.md), "   \
@@ -25,19 +25,19 @@ struct export_settings {
     enum export_weight weight;
     const enum export_column *columns; /* columns of tables; NULL: all of schema.def */
     size_t column_count;
-    const char *input; /* as the user names it */
+    const char *input; /* name of the input, as the user gave it */
     const char *truth; /* name of the file of exact counts */
     const char *host, *boot;
-    const char *filters;        /* for people */
-    const char *version;        /* of spex */
-    struct export_fleet *fleet; /* for clickhouse alone */
+    const char *filters;        /* text of the filters, for people */
+    const char *version;        /* version of spex */
+    struct export_fleet *fleet; /* clickhouse only */
     unsigned threads;           /* parquet: with 2 or more, another thread makes its pages */
 };
 
 struct clickhouse;
 struct tables;
 
-/* To a server instead of a file; what it made of it. */
+/* The server to send to instead of a file, and the result. */
 struct export_fleet {
     struct clickhouse *server;
     const char *path; /* path of the file, which is read twice: its bytes name the batch */
@@ -61,14 +61,14 @@ struct export_job {
 };
 
 struct export_format {
-    const char *name, *summary; /* for help */
+    const char *name, *summary; /* summary: shown in the help */
     const char *weight;         /* what the format's numbers count */
     const char *cannot;         /* what the format cannot express */
     unsigned want;              /* enum spex_want */
     bool ordered, binary;
-    bool truth;   /* made of exact counts, not of samples */
-    bool weights; /* uses settings->weight; other formats have several weights, or one of their own
-                   */
+    bool truth; /* made of exact counts, not of samples */
+    /* true: uses settings->weight; false: has several weights, or its own */
+    bool weights;
     void (*begin)(struct export_job *job);
     spex_sample_sink *sink;                          /* its context is the job */
     enum spex_status (*end)(struct export_job *job); /* also where the pass failed; frees */
@@ -76,7 +76,7 @@ struct export_format {
 
 #define FORMAT(name) extern const struct export_format export_##name;
 #include "export/formats.def"
-/* All of them, NULL-terminated. */
+/* All formats, NULL-terminated. */
 extern const struct export_format *const export_formats[];
 /* The tables beside samples (tables.h), for a directory of Parquet files; the last has no name. */
 extern const struct export_format export_tables[];

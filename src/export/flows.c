@@ -56,7 +56,7 @@ static void add_place(struct flows *f, const struct spex_sample *s)
     f->places[n].count++;
 }
 
-/* From the previous branch target, which is looked up once for each mapping. */
+/* Counts the run from the previous branch target, which is looked up once for each mapping. */
 static void add_run(struct flows *f, const struct spex_sample *s)
 {
     uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, s->address, s->prev_target,

@@ -1,9 +1,9 @@
 /*
- * Branches and straight runs of one file, as optimizers want them.
+ * Branches and straight runs of one file, for optimizers.
  *
- * A branch is an edge with how often it was sampled and mispredicted; one that was not taken goes
- * to the instruction after it. A run is what was executed without a taken branch in between: from
- * the previous branch target, where records have one, up to a sampled taken branch. Samples of
+ * A branch is an edge with the number of times it was sampled and mispredicted; one that was not
+ * taken goes to the instruction after it. A run is code executed without a taken branch in between:
+ * from the previous branch target, if the record has one, to a sampled taken branch. Samples of
  * other operations make no runs: they would count the beginning of a run more often than its end.
  */
 #ifndef EXPORT_FLOWS_H
@@ -13,7 +13,7 @@
 #include "base/ids.h"
 
 struct flow {
-    struct spex_module *module; /* of from */
+    struct spex_module *module; /* module that contains `from` */
     uint64_t from;
     struct spex_module *to_module; /* NULL: not known */
     uint64_t to;
@@ -23,14 +23,14 @@ struct flow {
 
 struct flow_run {
     struct spex_module *module; /* NULL: ends before it begins, or in another file */
-    uint64_t start, end;        /* of the first and of the last instruction */
+    uint64_t start, end;        /* addresses of the first and last instruction */
     uint64_t count;
 };
 
 struct flows {
     struct export_job *job;
     struct ids branch_ids, run_ids, place_ids;
-    struct { /* by place: 1 + numbers */
+    struct { /* indexed by a sample's place; values: 1 + number */
         uint32_t branch, run, place;
     } last[SPEX_PLACES];
     struct flow *branches;
@@ -47,7 +47,7 @@ void flows_sink(void *job, const struct spex_sample *samples, size_t count);
 struct flows *flows_finish(struct export_job *job);
 void flows_free(struct flows *flows);
 
-/* Where an address of the file stands in its image as linked, and in the file. */
+/* Converts an address of the file: to the linked address, and to the offset in the file. */
 uint64_t flows_image_offset(const struct flows *flows, uint64_t address);
 uint64_t flows_file_offset(const struct flows *flows, uint64_t address);
 

@@ -1,7 +1,7 @@
 /*
- * Samples summed up by instruction (or call stack) and, if a format asks for it, by thread,
- * operation and data source. And the frames of a row, leaf first: the functions inlined there, the
- * function, and its callers if there are stacks.
+ * Sums of samples by instruction (or call stack) and, if a format asks for it, by thread, operation
+ * and data source. Also the frames of a row, leaf first: the functions inlined there, the function,
+ * and its callers if there are stacks.
  */
 #ifndef EXPORT_FRAMES_H
 #define EXPORT_FRAMES_H
@@ -52,7 +52,7 @@ struct tally *tally_new(struct export_job *job, unsigned parts);
 /* Adds a sample; returns the number of its row, in order of appearance. */
 uint32_t tally_one(struct tally *tally, const struct spex_sample *sample);
 void tally_add(struct tally *tally, const struct spex_sample *samples, size_t count);
-/* By thread, then module, then address: the same order in every run. */
+/* Orders rows by thread, then module, then address: the same in every run. */
 void tally_sort(struct tally *tally);
 void tally_free(struct tally *tally);
 
@@ -62,15 +62,15 @@ enum spex_status tally_check(struct export_job *job);
 
 /*
  * The frames of a row, outermost first: its callers or, without a call stack, the file; then the
- * function if it has a name, and what is inlined there. At least 1; valid until the next call;
- * names live as long as the profile.
+ * function if it has a name, and the functions inlined there. At least 1; valid until the next
+ * call; names live as long as the profile.
  */
 size_t tally_frames(struct tally *tally, const struct tally_row *row,
                     const struct export_frame **frames);
 
 /*
- * The same by address, innermost first: the row's own, then those of its callers. Where calls
- * are missing, an entry has a name instead of a module.
+ * The frames of a row by address, innermost first: the row's own, then those of its callers. Where
+ * calls are missing, an entry has a name instead of a module.
  */
 size_t tally_places(struct tally *tally, const struct tally_row *row,
                     const struct spex_place **places);

@@ -1,6 +1,6 @@
 /*
- * POST requests by libcurl, which is loaded for the first one: nothing else needs it. One
- * client keeps its connection; it belongs to one thread.
+ * POST requests through libcurl, which is loaded for the first request. A client keeps its
+ * connection open and belongs to one thread.
  */
 #ifndef EXPORT_HTTP_H
 #define EXPORT_HTTP_H
@@ -22,10 +22,10 @@ enum spex_status http_new(const struct http_options *options, struct http **http
 void http_free(struct http *http);
 
 /*
- * One request. SPEX_OK if there was a whole answer of any code; it is appended to answer. In memory
- * it may have no more than most bytes; in a file it may have any number. SPEX_IO: there was none;
- * error says why, and *certain means that trying again is useless (wrong protocol name or
- * certificate, more than most bytes).
+ * Sends one request. SPEX_OK if a whole answer arrived, whatever its code; it is appended to
+ * answer. An answer in memory may have up to `most` bytes, one in a file any number. SPEX_IO if no
+ * answer arrived: error says why, and *certain means that trying again is useless (wrong protocol
+ * name or certificate, more than `most` bytes).
  */
 enum spex_status http_post(struct http *http, const char *url, const void *body, size_t size,
                            struct out *answer, size_t most, long *code, bool *certain,

@@ -11,9 +11,9 @@ enum { PATIENCE = 600 }; /* seconds for work that the server has taken on */
 
 struct ledger_part {
     uint32_t part;
-    bool listed, last, sent;              /* sent: by us */
-    uint64_t rows, side;                  /* by the ledger: samples, in tables beside them */
-    uint64_t samples, minutes, side_rows; /* in the tables */
+    bool listed, last, sent; /* sent: by us */
+    uint64_t rows, side;     /* what the ledger says: rows of samples, rows of other tables */
+    uint64_t samples, minutes, side_rows; /* what the tables have */
 };
 
 const char *ledger_table(unsigned n)
@@ -347,8 +347,8 @@ static enum spex_status insert_entry(struct ledger *l, uint32_t part, uint64_t r
 }
 
 /*
- * An attempt that fails may have done nothing, half or all of it. Before the next attempt, wait
- * until nothing of it runs any more and remove what it left.
+ * A failed attempt may have done nothing, half or all of its work. Before the next one, wait until
+ * no part of it still runs, and remove what it left.
  */
 enum spex_status ledger_send(struct ledger *l, uint32_t part, const struct ledger_body *bodies,
                              size_t count, const struct ledger_row *row, struct spex_error *error)

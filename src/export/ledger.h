@@ -1,8 +1,8 @@
 /*
- * Exactly once: a batch (a file) is sent as numbered parts of a fixed number of rows, the same
- * whenever it is sent again. A part counts once its row is in the ledger. A part without one, or
- * with another number of rows than the ledger says, was left half: it is removed from all tables
- * and sent again. So the server alone holds all state.
+ * Sends everything exactly once. A batch (a file) is sent as numbered parts with a fixed number of
+ * rows, the same each time it is sent. A part counts once its row is in the ledger. A part without
+ * a row in the ledger, or with another number of rows than the ledger says, is incomplete: it is
+ * removed from all tables and sent again. So all state is on the server.
  */
 #ifndef EXPORT_LEDGER_H
 #define EXPORT_LEDGER_H
@@ -12,13 +12,16 @@
 
 enum {
     LEDGER_PART = 1 << 18, /* rows */
-    LEDGER_VERSION = 2,    /* of the tables on the server: its view spex_schema has it */
-    /* that a part is in: samples, what follows from them (minutes), itself, those of tables.def */
+    LEDGER_VERSION = 2,    /* schema version of the tables on the server: view spex_schema has it */
+    /*
+     * tables that a part has rows in: samples, minutes (computed from them), batches, those of
+     * tables.def
+     */
     LEDGER_TABLES = 3 + TABLES_COUNT
 };
 const char *ledger_table(unsigned n);
 
-/* What a row of the ledger says beside batch, part and rows. */
+/* A row of the ledger, without batch, part and rows. */
 struct ledger_row {
     const char *host, *boot, *input, *event, *cpu, *filters, *version;
     uint64_t period;
@@ -42,8 +45,8 @@ struct ledger {
 };
 
 /*
- * Asks what the server has: tables of this schema, and parts of the batch. Removes those left
- * half.
+ * Asks the server for its tables, which must have this schema, and for the parts of the batch.
+ * Removes incomplete parts.
  */
 enum spex_status ledger_begin(struct ledger *ledger, struct clickhouse *server, const char *batch,
                               const char *host, struct spex_error *error);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    IDS_MOST = 1 << 17,          /* with more distinct values than this, all are forgotten */
+    IDS_MOST = 1 << 17,          /* with more distinct values, all are forgotten */
     FAR_BEFORE = 90 * 24 * 3600, /* A time so many seconds before or after the end of the file */
     FAR_BEHIND = 3600            /* is damaged: it would make a partition of its own. */
 };

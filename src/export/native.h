@@ -1,7 +1,7 @@
 /*
  * Rows of table samples as blocks of ClickHouse's Native format: the number of columns and rows,
- * then each column with its name, its type and all of its values. Columns of type BOOL are not
- * among them: the table computes them from event_bits.
+ * then each column with its name, its type and all of its values. BOOL columns are left out: the
+ * table computes them from event_bits.
  */
 #ifndef EXPORT_NATIVE_H
 #define EXPORT_NATIVE_H
@@ -16,7 +16,7 @@ enum native_extra { NATIVE_WALL, NATIVE_BATCH, NATIVE_PART, NATIVE_EXTRAS };
 extern const char *const native_extra_names[NATIVE_EXTRAS];
 extern const char *const native_extra_types[NATIVE_EXTRAS];
 
-/* Is a column of schema.def sent, and as what? The host is always known. */
+/* Is a column of schema.def sent, and with which type? The host is always known. */
 bool native_has(enum export_column column);
 void native_type(enum export_column column, char type[NATIVE_TYPE]);
 
@@ -61,8 +61,8 @@ void native_add(struct native *native, const struct spex_sample *samples, size_t
 bool native_take(struct native *native, uint32_t part, struct out *block);
 
 /*
- * Parts of a block: a length as the format writes it, seven bits a byte, lowest first; a text;
- * a number of so many bytes; what comes before a column's values.
+ * Pieces of a block: a length in the format's encoding (seven bits per byte, lowest first), a text,
+ * a number of `bytes` bytes, and the heading before a column's values.
  */
 void native_varint(struct out *out, uint64_t value);
 void native_text(struct out *out, const char *text, size_t size);

@@ -5,7 +5,7 @@
 #include "export/native.h"
 #include "export/tables.h"
 
-/* Columns that these tables have before those of tables.def, the same in all rows of a batch. */
+/* Columns of these tables before those of tables.def; the same in all rows of a batch. */
 enum native_head { NATIVE_HOST, NATIVE_UNTIL, NATIVE_OF_BATCH, NATIVE_OF_PART, NATIVE_HEADS };
 extern const char *const native_head_names[NATIVE_HEADS];
 extern const char *const native_head_types[NATIVE_HEADS];
@@ -20,8 +20,8 @@ struct native_head_values {
 void native_table_type(const struct tables_column *column, char type[NATIVE_TYPE]);
 
 /*
- * The rows of a table, block by block; put may end it with a status. SPEX_NO_MEMORY: a block found
- * no room.
+ * Passes the rows of a table to put, block by block; a status from put ends it. SPEX_NO_MEMORY: no
+ * memory for a block.
  */
 enum spex_status native_table(struct tables *tables, enum tables_id table,
                               const struct native_head_values *head,

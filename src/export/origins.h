@@ -1,7 +1,7 @@
 /*
- * Most columns follow from a few things, their origins: the thread, the instruction, the events and
- * data source, the call stack (EXPORT_FROM_*). Each distinct origin gets a small number, and a
- * column's value is made once for each number and then looked up.
+ * Most columns are determined by a few things, their origins: the thread, the instruction, the
+ * events and data source, the call stack (EXPORT_FROM_*). Each distinct origin gets a small number.
+ * A column's value is computed once per number and then looked up.
  */
 #ifndef EXPORT_ORIGINS_H
 #define EXPORT_ORIGINS_H
@@ -16,7 +16,7 @@ enum {
 };
 
 struct origins {
-    struct spex_analysis *analysis; /* which knows call stacks */
+    struct spex_analysis *analysis; /* source of call stacks */
     struct ids ids[EXPORT_FROMS];
     /* 1 + number, at its most likely position */
     uint32_t thread, stack, code[SPEX_PLACES], outcome[ORIGINS_CACHE];

@@ -13,9 +13,9 @@ static inline unsigned pack_width(uint64_t value)
 /* The hybrid of runs and packed groups: all of one value, or packed in groups of eight. */
 void pack_run(struct out *out, uint32_t value, size_t count, unsigned width);
 void pack_indices(struct out *out, const uint32_t *values, size_t count, unsigned width);
-/* One bit each. */
+/* Packs values of one bit each. */
 void pack_bits(struct out *out, const uint8_t *values, size_t count);
-/* PLAIN booleans: the same without the header of the run. */
+/* PLAIN booleans: packed bits without the run's header. */
 void pack_bools(struct out *out, const uint8_t *values, size_t count);
 
 /* DELTA_BINARY_PACKED of 64-bit numbers. */

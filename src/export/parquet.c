@@ -272,8 +272,8 @@ static void put_schema(struct thrift *t, const struct parquet *p)
 }
 
 /*
- * What pandas makes of the columns (its own metadata: pandas.pydata.org, "developer"). By itself it
- * turns numbers that may be null into floating point, which 64-bit addresses do not survive.
+ * Metadata that tells pandas the types of the columns (pandas.pydata.org, "developer"). Without it
+ * pandas turns numbers that may be null into floating point, which loses bits of 64-bit addresses.
  */
 static void put_pandas(struct thrift *t, const struct parquet *p)
 {

@@ -1,11 +1,11 @@
 /*
- * Parquet files: row groups of column chunks of pages, zstd over all of them, and a footer. It
- * appends only, so any output will do; memory holds one row group in its compressed form, the
- * dictionaries of that group, and a few hundred bytes per group and column for the footer.
+ * Parquet files: row groups of column chunks of pages, compressed with zstd, and a footer. It only
+ * appends, so any output will do. Memory holds one compressed row group, that group's dictionaries,
+ * and a few hundred bytes per group and column for the footer.
  *
- * Two ways to give a page of a column:
- *   mapped   few values: rows have ids, and a map leads from ids to the dictionary
- *   numbers  values of their own: a dictionary while it pays, then DELTA_BINARY_PACKED or PLAIN
+ * There are two ways to pass a page of a column:
+ *   mapped   few distinct values: rows have ids, and a map turns ids into dictionary indices
+ *   numbers  a value per row: a dictionary while it pays, then DELTA_BINARY_PACKED or PLAIN
  */
 #ifndef EXPORT_PARQUET_H
 #define EXPORT_PARQUET_H
@@ -20,7 +20,7 @@ enum parquet_type { PARQUET_BOOL, PARQUET_UINT, PARQUET_STRING };
 struct parquet_field {
     const char *name;
     enum parquet_type type;
-    unsigned bits;  /* for PARQUET_UINT: 8, 16, 32 or 64 */
+    unsigned bits;  /* PARQUET_UINT: 8, 16, 32 or 64 */
     bool optional;  /* may be null */
     bool ascending; /* values mostly grow: no dictionary is tried */
 };
@@ -34,7 +34,7 @@ struct parquet_range {
 };
 
 struct parquet_page {
-    uint64_t offset; /* in pages */
+    uint64_t offset; /* offset within the column's pages */
     uint32_t size;
     uint64_t first_row;
     uint64_t nulls;
@@ -59,8 +59,8 @@ struct parquet_column {
     struct parquet_range range;
 };
 
-/* What a page needs while it is made. Columns are independent: several threads, with a maker each,
- * may make pages of different ones. */
+/* Scratch memory to make pages with. Columns are independent, so several threads may make pages of
+ * different columns, each with its own maker. */
 struct parquet_maker {
     struct out body, packed, header;
     uint32_t *indices;
@@ -93,12 +93,12 @@ uint32_t parquet_entry_number(struct parquet_column *column, uint64_t value);
 uint32_t parquet_entry_text(struct parquet_column *column, const char *text, size_t size);
 
 /*
- * map: by id, an index into the dictionary, 0 or 1 for a boolean, or PARQUET_NULL. used: the ids
- * that occur in the page.
+ * map: for each id, an index into the dictionary, 0 or 1 for a boolean, or PARQUET_NULL. used: the
+ * ids that occur in the page.
  */
 void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
-/* The same, callable by any thread; `count` values for the rows where defined is 1. */
+/* These make a page on any thread. numbers: `count` values, for the rows where defined is 1. */
 void parquet_make_mapped(struct parquet_maker *maker, struct parquet_column *column,
                          const uint32_t *map, const uint32_t *ids, size_t rows,
                          const uint32_t *used, size_t used_count);
@@ -108,7 +108,7 @@ void parquet_make_numbers(struct parquet_maker *maker, struct parquet_column *co
 /* After the last page that a maker has made. */
 void parquet_take_error(struct parquet *file, const struct parquet_maker *maker);
 
-/* All columns have been given the same rows. sorted: number of a column that never fell, or -1. */
+/* All columns must have the same rows. sorted: number of a column that never falls, or -1. */
 void parquet_group_end(struct parquet *file, uint64_t rows, int sorted);
 
 struct parquet_note {

@@ -11,7 +11,7 @@
 #include <errno.h>
 
 enum {
-    LEVEL = 1,                 /* of zstd */
+    LEVEL = 1,                 /* zstd's compression level */
     DICTIONARY_MOST = 1 << 15, /* entries; a larger dictionary does not pay */
     SLOTS_FIRST = 256
 };
@@ -406,8 +406,8 @@ static inline void extend(struct parquet_range *range, uint64_t value)
 }
 
 /*
- * Looks up the dictionary indices of the values, with minimum and maximum; if there are too
- * many, the dictionary is left as it was.
+ * Looks up the values' dictionary indices, with minimum and maximum. If there are too many values,
+ * leaves the dictionary unchanged.
  */
 static bool find_entries(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
                          size_t count, struct parquet_range *range)

@@ -1,6 +1,6 @@
 /*
- * What the writer of a Parquet file needs of a column beyond parquet.h. Numbers of the format are
- * those of apache/parquet-format, parquet.thrift.
+ * What writing a column needs beyond parquet.h. The format's constants are those of
+ * apache/parquet-format, parquet.thrift.
  */
 #ifndef EXPORT_PARQUET_COLUMN_H
 #define EXPORT_PARQUET_COLUMN_H
@@ -19,7 +19,7 @@ void column_clear(struct parquet_column *column);
 
 /* BOOLEAN and so on. */
 int column_type(const struct parquet_field *field);
-/* Of two values, texts as places in the dictionary. */
+/* Compares two values; texts are indices into the dictionary. */
 int column_compare(const struct parquet_column *column, uint64_t a, uint64_t b);
 /* A value of statistics: plain, without a length. False for a text that is too long. */
 bool column_statistic(const struct parquet_column *column, uint64_t value,

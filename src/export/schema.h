@@ -1,6 +1,6 @@
 /*
- * The one schema of all rows that spex writes: schema.def. A column has a name, a type, a unit,
- * a packet that it comes from and a meaning; values.h has its value in a sample.
+ * The schema of all rows that spex writes: schema.def. A column has a name, a type, a unit, the
+ * packet that it comes from and a meaning; values.h computes its value for a sample.
  */
 #ifndef EXPORT_SCHEMA_H
 #define EXPORT_SCHEMA_H
@@ -33,7 +33,7 @@ enum export_from {
 struct export_field {
     const char *name;
     enum export_type type;
-    unsigned bits; /* of a number */
+    unsigned bits; /* width of a number */
     const char *unit, *packet;
     const char *null; /* when it is absent; NULL: never */
     enum export_from from;
@@ -45,8 +45,8 @@ struct export_field {
 extern const struct export_field export_fields[EXPORT_COLUMNS];
 
 /*
- * The column whose name, or perf's name for it (ip, sym, addr, ...), is the first word of a
- * comma-separated list; EXPORT_COLUMNS if there is none.
+ * The column named by the first word of a comma-separated list, by its name or perf's name (ip,
+ * sym, addr, ...); EXPORT_COLUMNS if there is none.
  */
 enum export_column export_column_find(const char *name, size_t length);
 

@@ -1,7 +1,7 @@
 /*
- * Names of call stacks that are the same in every run and on every host: numbers of 64 bits. The
- * number of a stack is a hash of its caller's number and of the call, so it depends on all calls
- * from the outermost on; docs/schema.md has the rule.
+ * 64-bit numbers for call stacks, the same in every run and on every host. A stack's number is a
+ * hash of its caller's number and the call, so it depends on all calls from the outermost on.
+ * docs/schema.md has the rule.
  */
 #ifndef EXPORT_STACK_IDS_H
 #define EXPORT_STACK_IDS_H

@@ -31,8 +31,8 @@ struct tables {
     struct ids symbols;
     uint64_t *symbol_counts;
     size_t symbol_capacity;
-    uint32_t cache[SPEX_PLACES]; /* 1 + number of a symbol, by place */
-    uint64_t *stack_counts;      /* by call */
+    uint32_t cache[SPEX_PLACES]; /* by place: 1 + number of the symbol */
+    uint64_t *stack_counts;      /* indexed by call */
     size_t stack_count;
     /* rows */
     enum tables_id table;
@@ -200,7 +200,7 @@ static bool next_call(struct tables *t)
 
 enum { LOST = 1 << 8 }; /* a flag above those of AUX records */
 
-/* What an event says about losses. */
+/* Finds an event's losses. */
 static unsigned losses_of(const struct spex_perf_event *e)
 {
     const unsigned flags =

@@ -1,6 +1,6 @@
 /*
  * The tables beside samples: the files that ran, their functions, call stacks, and where data was
- * lost. What they count comes from a pass over the samples; after it rows are taken one by one.
+ * lost. A pass over the samples fills them; after that their rows can be read one by one.
  */
 #ifndef EXPORT_TABLES_H
 #define EXPORT_TABLES_H
@@ -15,7 +15,7 @@ enum tables_id {
     TABLES_COUNT
 };
 
-enum { TABLES_COLUMNS = 11 }; /* at most */
+enum { TABLES_COLUMNS = 11 }; /* most columns of a table */
 
 struct tables_column {
     const char *name;
@@ -49,7 +49,7 @@ void tables_free(struct tables *tables);
 /* Samples of a pass; the context is a struct tables. */
 void tables_sink(void *context, const struct spex_sample *samples, size_t count);
 
-/* After the pass, while nobody else reads the profile: the rows of a table from the first on. */
+/* After the pass, while nobody else reads the profile: goes to the first row of a table. */
 void tables_begin(struct tables *tables, enum tables_id table);
 bool tables_next(struct tables *tables, struct tables_cell cells[TABLES_COLUMNS]);
 

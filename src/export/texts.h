@@ -1,5 +1,4 @@
-/* A table of texts, each once, numbered in the order in which they come. They stay where they are.
- */
+/* A table of distinct texts, numbered in the order in which they arrive. Texts do not move. */
 #ifndef EXPORT_TEXTS_H
 #define EXPORT_TEXTS_H
 

@@ -1,6 +1,6 @@
 /*
- * Thrift's compact protocol, written to an output: what Parquet's headers and footers are in. A
- * struct is begun, its fields come in order of their numbers, and it is ended.
+ * Writes Thrift's compact protocol, which Parquet's headers and footers use. Begin a struct, write
+ * its fields in order of their numbers, end it.
  */
 #ifndef EXPORT_THRIFT_H
 #define EXPORT_THRIFT_H
@@ -103,7 +103,9 @@ static inline void thrift_string(struct thrift *t, unsigned number, const char *
     thrift_binary(t, number, text, strlen(text));
 }
 
-/* Its elements follow: structs by thrift_begin and end, texts by thrift_bytes, numbers by hand. */
+/*
+ * Begins a list; write structs with thrift_begin and end, texts with thrift_bytes, numbers by hand.
+ */
 static inline void thrift_list(struct thrift *t, unsigned number, enum thrift_type of, size_t count)
 {
     thrift_field(t, number, THRIFT_LIST);

@@ -1,6 +1,6 @@
 /*
- * Profiles for optimizers, as text: BOLT's pre-aggregated lines (perf2bolt -pa), llvm-profgen's
- * unsymbolized profile, and what AutoFDO's create_gcov --profiler=text reads.
+ * Text profiles for optimizers: BOLT's pre-aggregated lines (perf2bolt -pa), llvm-profgen's
+ * unsymbolized profile, and the input of AutoFDO's create_gcov --profiler=text.
  */
 #include "flows.h"
 

@@ -1,8 +1,7 @@
 /*
- * Branch stacks as `perf script --show-mmap-events -F ip,brstack` prints them: where executable
- * code is mapped, then a line for each sampled taken branch, the branch itself first and, where
- * records have it, the target of the one before. Between that target and the branch the code
- * went straight on.
+ * Branch stacks in the format of `perf script --show-mmap-events -F ip,brstack`: the mappings of
+ * executable code, then one line per sampled taken branch: the branch itself and, if the record has
+ * it, the target of the branch before. Between that target and the branch, execution was straight.
  */
 #include "export/export.h"
 

@@ -1,7 +1,8 @@
 /*
- * Table samples and those beside it into ClickHouse: blocks of the Native format, compressed by
- * zstd, in insertions of LEDGER_PART rows. Where a part begins depends on the count of rows alone,
- * never on names that may be found or not, so that a file sent again has the same parts.
+ * Sends table samples and the tables beside it to ClickHouse: blocks of the Native format,
+ * compressed with zstd, in insertions of LEDGER_PART rows. Only the count of rows decides where a
+ * part begins, never names that may or may not be found, so a file that is sent again has the same
+ * parts.
  */
 #include "export.h"
 
@@ -50,8 +51,8 @@ struct sending {
 /* ---- which batch ---- */
 
 /*
- * Only one process at a time sends a file; the next one finds it complete. Where files cannot be
- * locked, and for copies, ledger_check notices that two sent it.
+ * Lets only one process at a time send a file; the next one finds it already sent. If files cannot
+ * be locked, or two copies are sent, ledger_check notices.
  */
 static void lock_file(struct sending *s, int fd)
 {
@@ -101,8 +102,8 @@ static enum spex_status name_batch(struct sending *s, char batch[NATIVE_ID + 1])
 }
 
 /*
- * perf's clock counts from the start of the machine. It is tied to the wall clock by assuming
- * that the file was last written at the time of its last event.
+ * perf's clock counts from the start of the machine. To map it to the wall clock, we assume that
+ * the file was last written at the time of its last event.
  */
 static void tie_clock(struct sending *s)
 {

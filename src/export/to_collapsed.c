@@ -1,8 +1,7 @@
 /*
- * Collapsed stacks, one a line: "thread;main;a;b COUNT", root first, as flame graph tools read
- * them. Samples without call stacks are shown by what is around them,
- * "thread;object;function;file:line": their thread, the file, the function, what was inlined there,
- * and the line.
+ * Collapsed stacks, one per line: "thread;main;a;b COUNT", root first, as flame graph tools read
+ * them. Samples without call stacks have a stack of what surrounds them:
+ * "thread;object;function;file:line", with the functions inlined there before the line.
  */
 #include "frames.h"
 

@@ -1,8 +1,8 @@
 /*
- * Firefox Profiler's processed profile: for each thread a time line of samples with their stacks,
- * and markers where data was lost. Samples of one row in one small interval become one with a
- * weight, so that the output is bounded by rows and TIMES, not by records. Tables are columns:
- * arrays of equal length, as the profiler wants them.
+ * Firefox Profiler's processed profile: for each thread a timeline of samples with their stacks,
+ * and markers where data was lost. Samples of one row within a short interval become one weighted
+ * sample, so that the size depends on rows and TIMES, not on the number of records. Tables are
+ * stored as columns, arrays of equal length, as the profiler requires.
  */
 #include "frames.h"
 
@@ -31,9 +31,9 @@ struct marker {
 struct firefox {
     struct export_job *job;
     struct tally *tally;
-    struct cell *cells; /* in order of time; after the pass, by thread and time */
+    struct cell *cells; /* by time; after the pass, by thread and time */
     size_t cell_count, cell_capacity, cells_put;
-    struct ids threads; /* by tid */
+    struct ids threads; /* thread ids */
     bool begun;
     uint64_t first, width; /* start and length of a time slice, ns */
     uint32_t last;         /* the latest piece */
@@ -447,7 +447,7 @@ static void sort_cells(struct firefox *f)
 {
     const struct tally_row *rows = f->tally->rows;
     size_t count = f->tally->count, threads = 0;
-    uint32_t *thread = memory_get(count + 1, sizeof *thread); /* by row */
+    uint32_t *thread = memory_get(count + 1, sizeof *thread); /* thread of each row */
     for (size_t i = 0; i < count; i++) {
         threads += !i || rows[i].tid != rows[i - 1].tid || rows[i].pid != rows[i - 1].pid;
         thread[i] = (uint32_t)threads - 1;

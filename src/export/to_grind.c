@@ -1,6 +1,6 @@
 /*
- * Exact counts for callgrind_annotate, cg_annotate, KCachegrind: what spex record --truth counted,
- * by instruction (callgrind) or by line (cachegrind). Nothing is sampled here.
+ * Exact counts for callgrind_annotate, cg_annotate and KCachegrind: the counts of spex record
+ * --truth, by instruction (callgrind) or by line (cachegrind). Nothing here is sampled.
  */
 #include "export.h"
 
@@ -154,7 +154,7 @@ static enum spex_status read_rows(struct grind *g)
     return status;
 }
 
-/* Files whose functions have no names, and why; rows of one file stand together. */
+/* Files whose functions have no names, and why. Rows of one file are adjacent. */
 static void tell_unnamed(const struct grind *g)
 {
     uint64_t unnamed = 0;
@@ -183,7 +183,7 @@ static enum spex_status finish(struct grind *g, enum spex_status status)
     return status;
 }
 
-/* The name of a function; one without a name is that of its file. */
+/* The name of a function; without one, the name of its file. */
 static const char *function_of(const struct grind_row *row)
 {
     return row->symbol   ? row->symbol->name

@@ -1,7 +1,7 @@
 /*
- * LLVM's sample profile as text, for clang -fprofile-sample-use: for each function lines as offsets
- * from its declaration, with discriminators, and what was inlined where it was called. A line is
- * executed as often as the most frequent of its instructions, as llvm-profgen has it.
+ * LLVM's sample profile as text, for clang -fprofile-sample-use: for each function its lines, as
+ * offsets from its declaration, with discriminators, and the functions inlined at each call. A
+ * line's count is that of its most frequent instruction, as in llvm-profgen.
  */
 #include "flows.h"
 
@@ -153,8 +153,8 @@ static uint64_t site_of(unsigned line, unsigned declared, unsigned discriminator
     return (uint64_t)((line - declared) & OFFSET_MASK) << 32 | discriminator;
 }
 
-/* LLVM packs three numbers into a discriminator; profiles have the first: 5 or 12 bits, after a 0.
- */
+/* The first of the three numbers that LLVM packs into a discriminator, the one that profiles have:
+ * 5 or 12 bits, after a 0. */
 static unsigned base_discriminator(unsigned packed)
 {
     if (packed & 1)

@@ -1,12 +1,12 @@
 /*
- * Table samples as a Parquet file. Most columns follow from a few origins: the thread, the
- * instruction, the events and data source. A row keeps one number for each of these, and a page
- * of such a column is made by a map from that number to the column's dictionary; only addresses,
+ * Table samples as a Parquet file. Most columns are determined by a few origins: the thread, the
+ * instruction, the events and data source. A row keeps one number for each origin, and a page of
+ * such a column is made with a map from that number to the column's dictionary. Only addresses,
  * times and latencies are kept for every row.
  *
- * The pass gathers rows until they are a page. What a new number stands for goes with its page, as
- * text, so that other threads can make the columns: only they touch the file, one thread works on a
- * column at a time, and it does not matter which.
+ * The pass gathers rows until they fill a page. The values of new numbers travel with the page, as
+ * text, so that other threads can make the columns. Only those threads touch the file; one thread
+ * at a time works on a column, and it does not matter which.
  */
 #include "export.h"
 
@@ -22,12 +22,12 @@
 enum {
     PAGE_ROWS = 1 << 16,
     GROUP_ROWS = 1 << 20,
-    HELPERS = 7, /* at most: columns are of very different sizes */
-    STEP = 64,   /* samples whose columns are taken together: they stay in the first cache */
+    HELPERS = 7, /* most helpers: columns are of very different sizes */
+    STEP = 64,   /* samples whose columns are taken together: they stay in the level 1 cache */
 };
 
 struct page {
-    struct page *next; /* of all */
+    struct page *next; /* next in the list of all pages */
     size_t rows;
     bool ends_group;
     uint32_t *numbers[EXPORT_FROMS]; /* numbers of each row's origins */
@@ -41,15 +41,15 @@ struct page {
     struct out fresh; /* values of new numbers: see put_fresh */
 };
 
-/* Which numbers stand in a page. */
+/* The set of numbers that occur in a page. */
 struct used {
     uint32_t *items;
     size_t count;
-    uint8_t *seen; /* by number */
+    uint8_t *seen; /* indexed by number */
     size_t capacity;
 };
 
-/* Of a thread that makes columns. */
+/* State of a thread that makes columns. */
 struct maker {
     struct parquet_maker parquet;
     struct used own; /* dictionary of texts that rows do not share */
@@ -72,7 +72,7 @@ struct table {
     bool wanted[EXPORT_FROMS]; /* whether a column comes from it */
     /* of the pass */
     struct origins numbers;
-    struct page *pages, *page; /* all, one or two; the one that is filled */
+    struct page *pages, *page; /* pages: one or two; page: the one being filled */
     uint64_t group_rows;
     bool in_group;
     struct crew *crew;
@@ -115,8 +115,9 @@ static struct page *page_at_hand(struct table *t)
 }
 
 /*
- * A number that is new in this row group: from and number, then for each column that follows from
- * it whether it is there, and a value of eight bytes or a text with its size in front.
+ * Writes out a number that is new in this row group: from and number, then for each column that
+ * depends on it whether it has a value, and the value: eight bytes, or a text with its size in
+ * front.
  */
 static void put_fresh(struct table *t, enum export_from from, uint32_t id,
                       const struct spex_sample *sample)
@@ -191,7 +192,7 @@ static size_t take_values(uint64_t *values, size_t n, const struct spex_sample *
     return n;
 }
 
-/* As many rows as the page has room for. */
+/* Takes as many rows as fit into the page. */
 static void put_rows(struct table *t, const struct spex_sample *samples, size_t count)
 {
     struct page *p = t->page;
@@ -265,7 +266,7 @@ static void set_map(struct column *c, uint32_t id, uint32_t entry)
     c->map[id] = entry;
 }
 
-/* What put_fresh put. */
+/* Reads back what put_fresh wrote. */
 static void take_fresh(struct table *t, const struct page *p)
 {
     for (const char *at = p->fresh.data, *end = at + p->fresh.size; at < end;) {
@@ -454,7 +455,7 @@ static void begin(struct export_job *job)
     t->crew = crew_new(helpers, &work);
 }
 
-/* Where the file comes from, for those who find it later. */
+/* Metadata about the file's origin, for people who find it later. */
 static void end_file(struct table *t)
 {
     enum { NOTES = 20 };

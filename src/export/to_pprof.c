@@ -1,7 +1,7 @@
 /*
- * pprof's profile.proto, gzip'd: samples with several values and labels, places in the code with
- * their inlined functions, mappings with build-ids. A message is made in memory and written with
- * its length; all of them are small.
+ * pprof's profile.proto, gzip'd: samples with several values and labels, code locations with their
+ * inlined functions, mappings with build-ids. Each message is built in memory and written with its
+ * length; all of them are small.
  */
 #include "frames.h"
 
@@ -63,7 +63,7 @@ static void zip_bytes(struct pprof *p, const void *data, size_t size, int flush)
 static void put_number(struct out *out, unsigned field, uint64_t value)
 {
     if (!value)
-        return; /* as absent */
+        return; /* zero is the default: left out */
     thrift_varint(out, field << 3);
     thrift_varint(out, value);
 }

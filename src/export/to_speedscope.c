@@ -18,14 +18,14 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
 }
 
 /*
- * Frames of all rows, functions with one for each object around them; stacks as numbers of frames.
- * No lines: the app would treat a function on two lines as two functions.
+ * Frames of all rows; a function has one frame for each object around it. A stack is a list of
+ * frame numbers. Lines are left out: the app would show a function with two lines as two functions.
  */
 struct stacks {
     struct ids ids;
     uint32_t *frames; /* frames of all rows, root first */
     size_t count, capacity;
-    size_t *ends; /* by row */
+    size_t *ends; /* one per row: where its frames end */
 };
 
 static uint32_t frame_number(struct json *json, struct stacks *s, const struct export_frame *frame)
@@ -68,7 +68,7 @@ static void put_frames(struct json *json, struct tally *t, struct stacks *s)
     json_end(json);
 }
 
-/* The rows from first on that are of one thread: returns where they end. */
+/* Writes the rows of one thread, from first on; returns where they end. */
 static size_t put_thread(struct json *json, const struct tally *t, const struct stacks *s,
                          size_t first, enum export_weight weight)
 {

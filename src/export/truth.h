@@ -11,8 +11,8 @@ enum truth_count {
     TRUTH_WALK,
     TRUTH_MISPREDICT,
     TRUTH_TAKEN,
-    TRUTH_CYCLES,  /* 0 in older files, as are */
-    TRUTH_L2_MISS, /* these */
+    TRUTH_CYCLES, /* 0 in older files, like TRUTH_L2_MISS */
+    TRUTH_L2_MISS,
     TRUTH_COUNTS
 };
 
@@ -28,7 +28,7 @@ enum spex_status truth_read(const char *path, void (*use)(void *context, const s
                             void *context, struct spex_error *error);
 /* Adds the cycles of system calls to *cycles; files of before do not tell them. */
 enum spex_status truth_read_kernel(const char *path, uint64_t *cycles, struct spex_error *error);
-/* Its calls, which record writes with --stacks and the full model. */
+/* The calls, which record writes with --stacks and the full model. */
 enum spex_status truth_read_calls(const char *path,
                                   void (*use)(void *context, const struct truth_row *),
                                   void *context, struct spex_error *error);

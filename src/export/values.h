@@ -1,6 +1,6 @@
 /*
- * The value of each column (schema.h) in a sample: a number, a text, or none. One source per pass
- * over a profile; it belongs to one thread.
+ * The value of each column (schema.h) in a sample: a number, a text, or none. Make one source per
+ * pass over a profile; it belongs to one thread.
  */
 #ifndef EXPORT_VALUES_H
 #define EXPORT_VALUES_H
@@ -29,7 +29,7 @@ struct export_source {
 void export_source_init(struct export_source *source, struct spex_analysis *analysis);
 void export_source_fini(struct export_source *source);
 
-/* Where a number is and which packet it comes from, in the lower bits of a word. */
+/* The position of a number and the packet it comes from, in the lower bits of a word. */
 struct export_number {
     uint64_t mask;
     unsigned has; /* enum spex_has or EXPORT_ALWAYS; 0: neither */
@@ -51,7 +51,7 @@ static inline uint64_t export_read(const struct spex_sample *sample, struct expo
 enum { EXPORT_KEY = 4 };                     /* words */
 #define EXPORT_KEY_THERE (UINT64_C(1) << 63) /* set in every key, so that no key is 0 */
 
-/* What the columns of THREAD, CODE or OUTCOME follow from. */
+/* Everything that the columns of THREAD, CODE or OUTCOME depend on. */
 static inline __attribute__((always_inline)) void
 export_key(const struct spex_sample *sample, enum export_from from, uint64_t key[EXPORT_KEY])
 {
@@ -108,7 +108,7 @@ const char *export_text(struct export_source *source, const struct spex_sample *
 /* Names of the counters that are saturated, `latency|issue`; NULL if none is. */
 const char *export_saturated(const struct export_source *source, const struct spex_sample *sample);
 
-/* What a pass must find out for a column: enum spex_want. */
+/* What a pass must find out to fill a column: enum spex_want. */
 unsigned export_wants(enum export_column column);
 /* Does a column look up addresses, so that only the thread of the analysis may ask for it? */
 bool export_looks_up(enum export_column column);

@@ -1,4 +1,7 @@
-/* From the words of the rings to the model, the units and the counts of truth. */
+/*
+ * Consumer side of the full model: reads the rings' words, runs the model, asks the units, counts
+ * truth.
+ */
 #include "account.h"
 
 #include "need.h"
@@ -81,7 +84,7 @@ struct execution {
     bool fault; /* the last executed instruction raised an exception */
 };
 
-/* What the heap was when the words up to here were written. */
+/* The heap's time when the words up to here were written. */
 static uint64_t heap_time_at(struct flow *f, uint64_t end)
 {
     uint64_t count = __atomic_load_n(&f->heap_count, __ATOMIC_ACQUIRE);
@@ -161,7 +164,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     v->pending.done = time->done;
 }
 
-/* As in sample.c: false if the unit is off, or has just been switched on. */
+/* See sample.c: false if the unit is off, or has just been switched on. */
 static bool in_region(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
@@ -221,7 +224,7 @@ static void sample(struct flow *f, const struct execution *e)
 
 /* ---- truth ---- */
 
-/* By instruction, and in sum for the thread. */
+/* Counts by instruction, and in total for the thread. */
 static void count(struct run_truth *rows, const struct execution *e, uint64_t sum[RUN_COUNTS])
 {
     const struct timing_run *run = e->run;
@@ -303,7 +306,7 @@ static uint64_t *nobodys(const void *context, uint32_t insn)
     return (uint64_t *)(uintptr_t)context;
 }
 
-/* Whose the cycles of a block are that has run; the clock was this before. */
+/* Charges the cycles of a block that has run to its instructions. clock: the time before it ran. */
 static void blame_block(struct flow *f, const struct block *block, const struct timing_run *run,
                         uint64_t clock, bool counted)
 {
@@ -367,8 +370,8 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
 }
 
 /*
- * --stacks: the registers at the entry of the next block. False if there are some, and the block is
- * one that timing_follow() does not run.
+ * --stacks: passes on the registers at the entry of the next block. False if there are some and
+ * timing_follow() does not run the block.
  */
 static bool enter_next(struct flow *f, struct timing_words *w)
 {
@@ -385,8 +388,8 @@ static bool enter_next(struct flow *f, struct timing_words *w)
 }
 
 /*
- * The common case: blocks that are whole, followed by another, with their words in one piece,
- * and of no interest to the unit or to truth. Up to so many words.
+ * The common case, for up to `most` words: whole blocks, each followed by another, with their words
+ * in one piece, and of no interest to the unit or to truth.
  */
 static void quick_blocks(struct flow *f, uint64_t limit, uint64_t most)
 {
@@ -588,8 +591,7 @@ bool account_turn(struct flow *f, uint64_t limit, uint64_t most)
 }
 
 /*
- * The words before `end` that make one iteration of a loop: accesses, and none of them a plain
- * store.
+ * The words before `end` that make up one iteration of a loop: accesses only, and no plain stores.
  */
 static bool waits(const struct flow *f, uint64_t end, unsigned period)
 {

@@ -1,6 +1,6 @@
 /*
- * What the words of a ring mean (flow.h): the model runs, the unit is asked, truth is
- * counted. Under the lock of flow.c.
+ * Reads the words of a ring (flow.h): runs the model, asks the unit, counts truth. Needs the lock
+ * of flow.c.
  */
 #ifndef GUEST_ACCOUNT_H
 #define GUEST_ACCOUNT_H
@@ -32,8 +32,8 @@ struct flow {
     uint64_t seen;            /* head when it was last looked at */
     uint64_t scan;            /* words up to here are of the block at `at` */
     bool finish;              /* nothing comes after what is there */
-    bool idle;                /* in a system call */
-    uint64_t clock;           /* published */
+    bool idle;                /* the guest's thread is in a system call */
+    uint64_t clock;           /* modelled time, as other threads see it */
     struct vcpu *vcpu;
     struct timing_core *core;
     uint64_t left;                /* operations before the one that the unit may take */
@@ -53,22 +53,22 @@ struct flow {
     struct detail detail; /* sampled detail */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
-    int tid;                   /* of the thread, the host's number; 0 until it has begun */
-    bool inside;               /* it is looking whose turn it is */
-    bool calls;                /* makes a system call */
-    bool away;                 /* which may wait: others go on */
+    int tid;                   /* the thread's id on the host; 0 until it has begun */
+    bool inside;               /* the thread is finding out whose turn it is */
+    bool calls;                /* it is making a system call */
+    bool away;                 /* it is in a call that may wait: others go on */
     uint64_t runs;             /* 0, or how often the thread had run when it was last seen there */
-    struct pause pause;        /* how long it says it waits */
-    bool pausing;              /* so long, in modelled time */
-    struct ready ready;        /* what it waits for */
-    bool found_ready;          /* one of these is, so that a held thread may go on */
-    uint64_t held;             /* before it has entered the kernel: in this order; or 0 */
-    bool woken;                /* another thread's call let it go on from there */
-    uint64_t word;             /* of a futex at which it waits, or 0 */
+    struct pause pause;        /* how long that call says it waits */
+    bool pausing;              /* it waits that long in modelled time */
+    struct ready ready;        /* descriptors that it waits for */
+    bool found_ready;          /* one of them is ready, so the thread may go on if it was held */
+    uint64_t held;             /* place among threads held before the kernel; 0: not held */
+    bool woken;                /* another thread's call ended the hold */
+    uint64_t word;             /* futex that the call waits at, or 0 */
     unsigned words;            /* words left until it looks at others */
     unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
-    uint64_t taken;            /* lines that it took from other cores */
-    uint64_t since;            /* its time when its turn began */
+    uint64_t taken;            /* lines taken from other cores */
+    uint64_t since;            /* its clock when its turn began */
     uint64_t waited;           /* cycles, and those before it was in this process */
 };
 
@@ -82,25 +82,22 @@ void account_free(struct flow *f);
 /* In the child of a fork: the thread does not exist here. */
 void account_forget(struct flow *f);
 
-/* The guest's thread: was the branch at the end of the block mispredicted, which ends with this
- * mark? */
+/* Called by the guest's thread: was the branch mispredicted at the end of the block that this mark
+ * ends? */
 bool account_judge(struct flow *f, const struct block *block, uint64_t mark);
 
-/* Whether it reads the same addresses again and again and writes nothing. */
+/* Whether the thread reads the same addresses again and again and writes nothing. */
 bool account_spins(const struct flow *f);
-/* How the block ended, by the word after its own; 0 if there is none. */
+/* How the block ended, according to the word after its own words; 0 if there is none. */
 struct timing_run account_ended(const struct block *block, uint64_t end);
 /* The block was executed to its end, and control went on at next. */
 void account_branch(struct flow *f, const struct timing_block *timing, uint64_t next);
 /* Whether there is a word that can be processed. */
 bool account_ready(struct flow *f);
-/*
- * Deals with some so many words, or until the clock is past the limit. False if there
- * was none.
- */
+/* Processes up to `most` words, or until the clock is past the limit. False if there was none. */
 bool account_turn(struct flow *f, uint64_t limit, uint64_t most);
-/* account_waits: whether there is a word that waits for another flow. account_proceed: it need not
- * wait any more. */
+/* account_waits: whether the next word waits for another flow. account_wait_no_more: it no longer
+ * has to. */
 bool account_waits(const struct flow *f);
 void account_wait_no_more(struct flow *f);
 /* The last block of the ring is complete as it stands. */

@@ -6,7 +6,7 @@ static int64_t sign_extend(uint32_t value, unsigned bits)
     return (int64_t)((value & ((sign << 1) - 1)) ^ sign) - (int64_t)sign;
 }
 
-/* False for what it does not know (SVE, tags, memory copies and the like). */
+/* False for instructions it does not know (SVE, tags, memory copies and the like). */
 static bool address_decode(uint32_t w, struct address *a)
 {
     bool vector = w >> 26 & 1;

@@ -1,6 +1,6 @@
 /*
- * Where a load or store goes, as far as its encoding says: base and index
- * register, extension, immediate (Arm ARM C4.1, loads and stores).
+ * Where a load or store goes, according to its encoding: base and index register, extension,
+ * immediate (Arm ARM C4.1, loads and stores).
  */
 #ifndef GUEST_ADDRESS_H
 #define GUEST_ADDRESS_H
@@ -20,8 +20,8 @@ struct address {
 uint64_t address_index(const struct address *address, uint64_t value);
 
 /*
- * An address that follows from registers at the entry of a block:
- * ((base + before) & mask) + from.offset, and (index + index_offset) extended.
+ * An address computed from registers at the entry of a block: ((base + before) & mask) +
+ * from.offset, plus index + index_offset, extended.
  */
 struct traced {
     bool known;
@@ -30,12 +30,11 @@ struct traced {
 };
 
 /*
- * The address of the general load or store, PRFM or DC ZVA at index `at` of a block:
- * each register is followed back through moves, additions of constants and, for the
- * base, one mask.
+ * The address of the general load or store, PRFM or DC ZVA at index `at` of a block. Follows each
+ * register back through moves, additions of constants and, for the base, one mask.
  */
 struct traced address_trace(const uint32_t *words, const struct spex_op *ops, size_t at);
-/* From the value of the base register at the entry. */
+/* The address, given the value of the base register at the entry. */
 uint64_t address_base(const struct traced *traced, uint64_t value);
 
 #endif

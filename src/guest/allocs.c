@@ -19,9 +19,9 @@
 enum {
     FUNCTIONS = 4096,
     ENDED = 1 << 16, /* blocks that the full model may be behind */
-    FRAMES = 64,     /* of a site */
+    FRAMES = 64,     /* frames kept per site */
     SITES = 1 << 18, /* sites with callers; beyond that, without */
-    TRIES = 64,      /* to find where QEMU keeps registers */
+    TRIES = 64,      /* attempts to find where QEMU keeps registers */
 };
 
 struct site {
@@ -33,8 +33,8 @@ struct site {
 static struct {
     pthread_mutex_t lock;
     struct heap *heap;
-    uint64_t time;       /* of the heap: read without the lock */
-    struct site **sites; /* by hash */
+    uint64_t time;       /* the heap's time: read without the lock */
+    struct site **sites; /* hash table */
     size_t site_count, mask;
     struct {
         uint64_t pc;
@@ -319,7 +319,7 @@ void allocs_entered(unsigned vcpu, void *data)
     }
 }
 
-/* Memory of programs, and not of files or of threads' stacks. */
+/* Notes memory that a program maps, but not files or the stacks of threads. */
 static void mapped(struct vcpu *v, const struct allocs_call *c, uint64_t address)
 {
     enum { ANONYMOUS = 0x20, STACK = 0x20000 };

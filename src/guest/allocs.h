@@ -1,11 +1,12 @@
 /*
- * Allocations of the guest (--allocs): functions of allocators.def are found in the symbols of
- * loaded files; the arguments are read at their entry, the result where they return, and heap.h
- * keeps which memory belongs to which allocation. Of allocator functions that call each other only
- * the outermost counts: what operator new gets from malloc is a block of operator new's caller.
+ * Allocations of the guest (--allocs). The functions of allocators.def are found in the symbols of
+ * loaded files. Their arguments are read at the entry, their result at the return, and heap.h keeps
+ * which memory belongs to which allocation. When allocator functions call each other, only the
+ * outermost counts: memory that operator new gets from malloc belongs to the caller of operator
+ * new.
  *
- * Where an allocation comes from is its site: the address that the function returns to, and with
- * --stacks those of the callers.
+ * An allocation's site is the address that the function returns to, and with --stacks the callers'
+ * return addresses as well.
  */
 #ifndef GUEST_ALLOCS_H
 #define GUEST_ALLOCS_H
@@ -43,7 +44,7 @@ void allocs_open(void);
 void allocs_mapped(const char *path, uint64_t address, uint64_t size, uint64_t offset);
 void allocs_program(const char *path, uint64_t start_code, uint64_t entry);
 
-/* Of the function that begins at pc, or ALLOCS_NONE. */
+/* The allocator function that begins at pc, or ALLOCS_NONE. */
 enum allocs_kind allocs_at(uint64_t pc);
 /* May a call return to this address? */
 bool allocs_after_call(uint64_t pc);
@@ -56,7 +57,7 @@ uint64_t allocs_time(void);
 /* The block that the operation followed by v accessed, at a time. */
 void allocs_look(struct vcpu *v, uint64_t address, uint64_t time);
 
-/* Around a fork. */
+/* Called before and after a fork. */
 void allocs_before_fork(void);
 void allocs_after_fork(void);
 

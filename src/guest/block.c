@@ -69,9 +69,9 @@ static unsigned turn_of(const uint32_t *words, const struct spex_op *ops, size_t
 }
 
 /*
- * Are the registers of instruction `at` exact in a callback before it? QEMU 7.2 has written them
- * to memory there if it must do so by the next load or store, or the end of the block, unless they
- * are overwritten before that. (Vectors and predicates are always in memory.)
+ * Are the registers of instruction `at` exact in a callback before it? QEMU 7.2 has written a
+ * register to memory by then only if it had to: before the next load, store or end of the block,
+ * unless the register is overwritten first. (Vectors and predicates are always in memory.)
  */
 static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
 {
@@ -83,7 +83,7 @@ static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
     return true;
 }
 
-/* How its address becomes known. */
+/* Decides how the address of a DC ZVA or prefetch becomes known. */
 static void find_address(struct block *block, const struct spex_op *ops, size_t count, size_t i)
 {
     struct insn *insn = &block->insns[i];
@@ -99,8 +99,9 @@ static void find_address(struct block *block, const struct spex_op *ops, size_t 
 }
 
 /*
- * Zeroed memory that is never freed, in pieces of up to a large page: a program of ten thousands of
- * blocks would else spend as long on page faults as on describing them. Under the lock.
+ * Returns zeroed memory that is never freed, cut from pieces of up to a large page. Otherwise a
+ * program of tens of thousands of blocks would spend as much time on page faults as on describing
+ * blocks. Needs the lock.
  */
 static void *keep(size_t size)
 {

@@ -1,8 +1,8 @@
 /*
- * Calls between functions, exactly (--truth and --stacks with the full model): how often each was
- * made, and what was counted until it returned. Calls are followed by the frames of stack.h: a call
- * is over when its frame is gone, for whatever reason. When control switches to another stack, the
- * calls of the old one are over; they begin again, as calls of nobody, when it comes back.
+ * Exact calls between functions (--truth and --stacks with the full model): how often each call was
+ * made, and what was counted until it returned. Calls follow the frames of stack.h: a call ends
+ * when its frame is gone, for whatever reason. When control switches to another stack, the calls of
+ * the old one end; when it comes back, they begin again without a caller.
  */
 #ifndef GUEST_CALLS_H
 #define GUEST_CALLS_H
@@ -20,7 +20,7 @@ struct calls_open {
     bool settled;   /* before[RUN_CYCLES] is final: no earlier operation gets more */
 };
 
-/* It has returned, but its last operations may still get cycles. */
+/* A call that has returned, but whose last operations may still get cycles. */
 struct calls_ended {
     struct run_call *row;
     uint64_t before;      /* RUN_CYCLES, if settled */
@@ -37,8 +37,8 @@ struct calls {
 };
 
 /*
- * Control has arrived at pc with this operation, and the stack is up to date. turn: how the block
- * before ended.
+ * Control has arrived at pc with operation `number`, and the stack is up to date. turn: how the
+ * previous block ended.
  */
 void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc,
                   uint64_t number);

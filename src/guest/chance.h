@@ -1,4 +1,4 @@
-/* What the guest gets for chance under --deterministic: bytes that follow from the seed. */
+/* Random bytes for the guest under --deterministic: they depend only on the seed. */
 #ifndef GUEST_CHANCE_H
 #define GUEST_CHANCE_H
 

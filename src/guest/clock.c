@@ -47,7 +47,7 @@ static uint64_t start_of(int64_t id)
                : BOOT;
 }
 
-/* A thread may be a little behind others that have told what time it is. */
+/* The thread's time, but never earlier than a time that any thread was already told. */
 static uint64_t now(struct vcpu *v, bool in_block)
 {
     static uint64_t told;
@@ -78,7 +78,7 @@ bool clock_when(int64_t id, uint64_t ns, uint64_t *cycles)
 
 /* ---- functions that QEMU calls ---- */
 
-/* What the next one of this thread is to say, in ns; 0: the truth. */
+/* The time that the thread's next clock call must show, in ns; 0: the real one. */
 static __thread uint64_t answer;
 
 static int say_time(struct timeval *t, void *zone)

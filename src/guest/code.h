@@ -1,6 +1,6 @@
 /*
- * Guest code as both modes keep it: blocks of instructions, made once for their address and bytes.
- * They do not change afterwards and are never freed.
+ * Guest code in both modes: blocks of instructions, made once per address and bytes. They never
+ * change afterwards and are never freed.
  */
 #ifndef GUEST_CODE_H
 #define GUEST_CODE_H
@@ -26,10 +26,10 @@ struct block {
     const uint32_t *words;
     struct block *next; /* next in the hash slot */
     /* user mode */
-    uint8_t turn;   /* enum stack_turn; 0 without --stacks */
-    uint32_t vl;    /* bits of an SVE vector */
-    bool streaming; /* PSTATE.SM */
-    bool early;     /* has accesses that are reported at its entry: DC ZVA, some prefetches */
+    uint8_t turn;            /* enum stack_turn; 0 without --stacks */
+    uint32_t vl;             /* bits of an SVE vector */
+    bool streaming;          /* PSTATE.SM */
+    bool early;              /* some accesses are reported at its entry: DC ZVA, some prefetches */
     struct run_truth *truth; /* row of this block, or NULL */
     /* system mode */
     struct zva *zva;
@@ -46,8 +46,8 @@ static inline const struct spex_op *op_of(const struct insn *insn)
 }
 
 /*
- * QEMU 7.2 makes accesses of at most 8 bytes, and two of a pair of registers; later ones make one
- * of what they can. Both are the same to the model: pieces as 7.2 makes them.
+ * QEMU 7.2 makes accesses of at most 8 bytes, and two for a pair of registers; later versions merge
+ * what they can. The model sees no difference: accesses are split as 7.2 does.
  */
 static inline unsigned code_piece(const struct insn *insn, qemu_plugin_meminfo_t info,
                                   unsigned *size)

@@ -113,7 +113,7 @@ static bool is_path(const char *word)
     return strchr(word, '/') || (n > 4 && !strcmp(word + n - 4, ".cpu"));
 }
 
-/* The preset whose name is the first word, or -1. */
+/* The preset named by the first word, or -1. */
 static int find_preset(const char *word)
 {
     size_t n = strcspn(word, ",");

@@ -1,6 +1,6 @@
 /*
- * The CPU that --cpu names: a preset of share/cpus, a file of that form, or a list of SPE features
- * (docs/model.md, "CPUs"). No state.
+ * The CPU chosen by --cpu: a preset of share/cpus, a file of the same format, or a list of SPE
+ * features (docs/model.md, "CPUs"). No state.
  */
 #ifndef SPEX_CPU_H
 #define SPEX_CPU_H
@@ -17,15 +17,15 @@ struct cpu_choice {
     struct uarch_config model; /* the model of neoverse-n1 if there is only a list of features */
     uint64_t layout;           /* the unit's choices of these names */
     uint64_t select_group;
-    uint32_t vector_bits; /* of SVE; 0: the CPU has none */
+    uint32_t vector_bits; /* SVE vector length; 0: the CPU has no SVE */
     char list[256];       /* the words that features were made of */
     bool file;            /* the model's numbers come from a file, not from a preset */
 };
 
 /*
- * word: NAME or NAME,FEATURE,... of a preset; the path of a file, which has a / in it or ends with
- * .cpu; or a list of features. SPEX_IO, SPEX_INVALID or SPEX_RANGE with the file, the line and what
- * is wrong there.
+ * word is NAME or NAME,FEATURE,... for a preset; a file's path, which has a / in it or ends in
+ * .cpu; or a list of features. On SPEX_IO, SPEX_INVALID or SPEX_RANGE, the error names the file,
+ * the line and the mistake.
  */
 enum spex_status cpu_parse(const char *word, struct cpu_choice *cpu, struct spex_error *error);
 

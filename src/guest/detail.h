@@ -1,10 +1,10 @@
 /*
- * Sampled detail (docs/model.md): blocks and accesses are accounted for only near samples, in user
- * mode by the words of a ring, in system mode one block at a time. The guest's thread does it. Far
- * from samples its callbacks keep caches and predictors warm by themselves, and a block takes the
- * mean of what it took where it was accounted for.
+ * Sampled detail (docs/model.md): blocks and accesses go through the full model only near samples;
+ * in user mode as words of a ring, in system mode one block at a time. The guest's thread does
+ * this. Far from samples, its callbacks keep caches and predictors warm, and each block takes its
+ * mean time from when the model ran it.
  *
- * Several threads of a program take turns (order.h) and are accounted for whole.
+ * Several threads of a program take turns (order.h), and everything they do goes through the model.
  */
 #ifndef GUEST_DETAIL_H
 #define GUEST_DETAIL_H
@@ -26,8 +26,8 @@ struct detail {
     uint64_t window; /* operations with details before a sample */
     uint64_t filled; /* operations until the pipeline is full */
     uint64_t near;   /* operations until the words reach the sample; 0: they have */
-    /* the present window: operations until the pipeline is full, and what they took beyond the mean
-     */
+    /* the current window: operations until the pipeline is full, and the time they took beyond the
+     * mean */
     uint64_t fill;
     int64_t debt;
     /* of the last windows: operations; cycles << SPEX_FAR_FRACTION, by the means and in truth */
@@ -38,14 +38,14 @@ struct detail {
 /* ---- in both modes ---- */
 
 void detail_init(struct detail *detail, const struct uarch_config *config);
-/* What a block is taken to take until it is known, cycles << SPEX_FAR_FRACTION. */
+/* Time assumed for a block until it is known, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_guess(uint64_t operations);
 /* Notes that a block took this many cycles in the account. */
 void detail_learn(struct detail *detail, struct timing_block *block, const struct timing_run *run,
                   uint64_t cycles);
-/* From here on there are no details: the time, cycles << SPEX_FAR_FRACTION. */
+/* Details end here; returns the time, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_leave(struct detail *detail, struct timing_core *core);
-/* From this time on there are some again. */
+/* Details begin again at this time. */
 void detail_return(struct detail *detail, struct timing_core *core, uint64_t clock);
 
 /* ---- in user mode ---- */
@@ -54,9 +54,9 @@ void detail_return(struct detail *detail, struct timing_core *core, uint64_t clo
 void detail_begin(struct flow *f);
 /* The entry of a block that is not far from the next sample. */
 void detail_enter(struct hot *hot, struct block *block);
-/* A mark ends the last block, or there is none, far from samples. */
+/* Far from samples: a mark ends the last block, if there is one. */
 void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);
-/* All words there were have been dealt with: goes on near or far. */
+/* All words so far have been processed: goes on near or far. */
 void detail_resume(struct flow *f);
 /* Sets operations and time of the flow to what really ran. */
 void detail_settle(struct flow *f);

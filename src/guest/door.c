@@ -1,4 +1,4 @@
-/* The keeper's side: one thread, which waits for nobody longer than for others. */
+/* spex's side of the door: one thread, which waits for no client longer than for another. */
 #include "door.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "door_words.h"
 
-enum { GUESTS = 32 }; /* who stands at the door; strangers that say nothing make room */
+enum { GUESTS = 32 }; /* most connections; a client that stays silent makes room */
 
 struct door {
     int directory, listener, stop[2];
@@ -30,7 +30,7 @@ static bool is_name(const struct door_ask *ask)
            !strchr(ask->name, '/');
 }
 
-/* Whether it is the pass, in the same time wherever it differs. */
+/* Whether this is the pass; takes the same time wherever it differs. */
 static bool knows(const struct door *d, const struct door_ask *ask)
 {
     unsigned differs = 0;

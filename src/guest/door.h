@@ -1,8 +1,8 @@
 /*
- * The way to the files of a run for processes that have no right to open them: a program that
- * became another user, or lives in another root, and then forks or executes. spex, which made the
- * files, opens them for whoever knows the pass of the run, which stands in `control`; the socket's
- * name is everybody's to see. Only files of the run's directory, and no links.
+ * Gives a run's files to processes that may not open them: a program that changed its user or its
+ * root directory and then forks or executes. spex, which made the files, opens them for anyone who
+ * knows the run's pass. The pass is in `control`; the name of the socket is public. Only files of
+ * the run's directory are opened, and no links.
  */
 #ifndef GUEST_DOOR_H
 #define GUEST_DOOR_H
@@ -17,7 +17,7 @@ struct door;
 
 /* Fills in where the door is, and its pass; nothing if the host has no such sockets. */
 struct door *door_new(const char *directory, struct run_control *control);
-/* From here on it is answered. */
+/* Starts answering. */
 void door_begin(struct door *door);
 void door_free(struct door *door);
 

@@ -1,4 +1,4 @@
-/* What both sides of a door say (door.h). */
+/* The messages between the two sides of a door (door.h). */
 #ifndef GUEST_DOOR_WORDS_H
 #define GUEST_DOOR_WORDS_H
 
@@ -17,7 +17,7 @@ struct door_ask {
 
 /* The answer is an errno, and a descriptor if that is 0 and a file was asked for. */
 
-/* A name that is in no file system, so it is the same in every root. */
+/* An abstract name, which is in no file system, so it is the same in every root. */
 static inline socklen_t door_address(const struct run_control *control, struct sockaddr_un *address)
 {
     size_t size = strnlen(control->door, sizeof control->door);

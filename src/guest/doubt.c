@@ -1,7 +1,7 @@
 /*
- * Instructions that QEMU's CPU may not have. One that it lacks is the last of its block and
- * kills a program without a handler, and no callback reports that. So it is noted before it is
- * executed, and the note is removed if the thread goes on.
+ * Instructions that QEMU's CPU may lack. Such an instruction is the last of its block and kills a
+ * program that has no handler, and no callback reports that. So a note is made before it is
+ * executed and removed if the thread goes on.
  */
 #include <spex/a64.h>
 #include "a64/needs.h"

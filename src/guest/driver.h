@@ -1,6 +1,6 @@
 /*
- * What Linux's arm_spe_pmu driver does with the unit's registers, in its order: probe, start,
- * interrupt, stop. The user-mode engine has no kernel, so this plays its part; nothing here
+ * Does to the unit's registers what Linux's arm_spe_pmu driver does, in the same order: probe,
+ * start, interrupt, stop. The user-mode engine has no kernel, so this takes its place. Nothing here
  * depends on QEMU.
  */
 #ifndef GUEST_DRIVER_H
@@ -28,8 +28,8 @@ enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
                               struct spex_error *error);
 
 /*
- * Event initialisation: SPEX_UNSUPPORTED or SPEX_RANGE with the term and what is
- * allowed; the period is clamped as the driver does.
+ * Event initialisation. On SPEX_UNSUPPORTED or SPEX_RANGE the error names the term and what is
+ * allowed. Clamps the period as the driver does.
  */
 enum spex_status driver_init_event(const struct driver_caps *caps, struct driver_event *event,
                                    struct spex_error *error);
@@ -39,7 +39,7 @@ struct driver_buffer {
     uint64_t base, limit;
 };
 
-/* From here on the PE is at EL0 and profiled. context: CONTEXTIDR_EL1. */
+/* Starts profiling; from here on the PE is at EL0. context: CONTEXTIDR_EL1. */
 void driver_start(struct spex_spu *unit, const struct driver_event *event,
                   const struct driver_buffer *buffer, uint32_t context);
 

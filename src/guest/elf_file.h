@@ -1,4 +1,4 @@
-/* As much of an ELF file as it takes to start a program and to name its mappings. */
+/* The parts of an ELF file needed to start a program and to name its mappings. */
 #ifndef GUEST_ELF_FILE_H
 #define GUEST_ELF_FILE_H
 
@@ -24,11 +24,11 @@ struct elf {
     unsigned build_id_size;
 };
 
-/* SPEX_IO (errno), SPEX_INVALID if it is no ELF file; only the header if it is not 64-bit LE.
- */
+/* SPEX_IO (errno); SPEX_INVALID if it is not an ELF file. Reads only the header if it is not 64-bit
+ * LE. */
 enum spex_status elf_read(const char *path, struct elf *elf);
 
-/* The address of a function as linked, from either table of symbols; false if there is none. */
+/* The linked address of a function, from either symbol table; false if there is none. */
 bool elf_function(const char *path, const char *name, uint64_t *address);
 
 /* Each function that the file has itself, of both tables; until one is false. */

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
+enum { GENERIC_MIDR = 0x000f0000 }; /* no real CPU's; also in presets min and max */
 
 struct engine {
     char directory[RUN_PATH];
@@ -39,7 +39,7 @@ struct engine {
     const struct engine_options *options;
     struct run_control settings;
     struct driver_caps caps;
-    int control; /* locked: the run is somebody's */
+    int control; /* descriptor of `control`; locked while somebody has the run */
     struct door *door;
     pid_t process;
 };
@@ -47,9 +47,9 @@ struct engine {
 static const char default_sysroot[] = "/usr/aarch64-linux-gnu";
 
 /*
- * QEMU 7.2 puts the stack and position-independent files at 0x5500000000; later ones put them
- * wherever the host does, at another address each time. In an address space of limited size they
- * start at a third of it.
+ * QEMU 7.2 puts the stack and position-independent files at 0x5500000000. Later versions leave the
+ * address to the host, so it differs each time. In an address space of limited size they start at a
+ * third of it.
  */
 static const char address_space[] = "0xff00000000";
 
@@ -61,7 +61,7 @@ enum { HOST_MACHINE = EM_X86_64, HOST_MACHINE_32 = EM_386 };
 enum { HOST_MACHINE = -1, HOST_MACHINE_32 = -1 }; /* trace.c cannot follow */
 #endif
 
-/* What is neither AArch64 nor a script. */
+/* Checks a file that is neither an AArch64 program nor a script. */
 static enum spex_status check_host(const char *program, struct spex_error *error)
 {
     struct elf elf;
@@ -112,10 +112,10 @@ static enum spex_status check_program(struct engine *e, const char *name, const 
 }
 
 /*
- * Where the manual lets an implementation choose, what user mode cannot know is switched off:
- * conditions of selects and compares (DAT-125 to DAT-130) and all but the addresses of
- * prefetches (DAT-164, DAT-184). A branch that is not taken has the next instruction as its
- * target, as silicon has it (docs/deviations.md).
+ * Implementation choices for user mode. Everything QEMU does not show is switched off: the
+ * conditions of selects and compares (DAT-125 to DAT-130), and everything about prefetches except
+ * addresses (DAT-164, DAT-184). The target of a branch that is not taken is the next instruction,
+ * as on real cores (docs/deviations.md).
  */
 static void user_mode_choices(struct spu_choices *choices)
 {
@@ -124,7 +124,7 @@ static void user_mode_choices(struct spu_choices *choices)
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
     choices->cache_op_info = choices->sve_prefetch_info = INFO_ADDRESS;
     choices->not_taken_target = 1;
-    choices->sve_va = 1; /* of the lowest Active element, so that each access has an address */
+    choices->sve_va = 1; /* gives each access an address: that of the lowest Active element */
 }
 
 /* Functions that start and stop sampling: of the program, if it is one of the guest. */
@@ -294,8 +294,8 @@ static void run_host(const struct engine *e)
 }
 
 /*
- * QEMU gives the guest the path that it was given itself (AT_EXECFN), so this is one of a
- * descriptor. Who asks where the program lies still learns it: such links can be read.
+ * QEMU passes its own path argument on to the guest (AT_EXECFN), so this is the path of a
+ * descriptor. A program that wants its real location can still read that link.
  */
 static bool hide_path(struct image *image)
 {

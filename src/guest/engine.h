@@ -1,13 +1,13 @@
 /*
- * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
- * reads what it left behind (docs/record-internals.md).
+ * Runs an AArch64 program under QEMU in user mode with one SPU per thread, and reads the files of
+ * the run (docs/record-internals.md).
  *
- * engine_new checks everything that can be checked in advance, so that most failures are
- * one clear sentence before anything runs. A run keeps its files in a directory, whose names
- * stand in run.h. Once the guest has ended, and also if spex itself was killed, left_open
- * reads that directory: threads, where their Profiling Buffers are, and events in order of
- * time. The guest may have written to these files: impossible values are left out and counted.
- * One handle, one thread. The handle owns what it hands out.
+ * engine_new checks everything that can be checked in advance, so that most failures are one clear
+ * sentence before anything runs. A run keeps its files in a directory; run.h has their names. Once
+ * the guest has ended, and also if spex itself was killed, left_open reads that directory: threads,
+ * the location of their Profiling Buffers, and events in order of time. The guest may have written
+ * to these files: impossible values are left out and counted. One handle, one thread. The handle
+ * owns what it returns.
  */
 #ifndef SPEX_ENGINE_H
 #define SPEX_ENGINE_H
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* In processes of the program of this name, at most 15 characters of it. */
+/* A range to make ideal in processes whose program has this name; its first 15 characters count. */
 struct engine_ideal {
     struct ideal_range range;
     char program[16];
@@ -29,38 +29,39 @@ struct engine_options {
     const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64, or, if that has no */
     const char *own_qemu; /* plugins, this one, if it is there; or NULL */
     const char *plugin;   /* path of libspex-qemu.so */
-    const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
+    const char *sysroot;  /* used by dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
     const char *qemu_cpu; /* QEMU's -cpu; NULL: by MIDR_EL1, vector_bits and what QEMU has */
-    uint32_t vector_bits; /* of SVE; 0: the CPU has none */
+    uint32_t vector_bits; /* SVE vector length; 0: the CPU has no SVE */
     const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
     const char *cpu;      /* name of the model, for the end of the run */
     const char *const *environment; /* "NAME=VALUE" to add for the guest, NULL-ended; or NULL */
     char *const *argv;              /* the program and its arguments */
     /*
-     * The same process memory whoever runs it and wherever the file lies: no environment but that
-     * above, and no path of the program, whose file is this; argv[0] is only what it is told. NULL:
-     * argv[0] is the program, in this environment.
+     * The program's path, if every run must have the same process memory, whoever starts it and
+     * wherever the file is: the environment is then only the one above, and the program sees
+     * argv[0] but not this path. NULL: argv[0] is the program, and it gets this process's
+     * environment.
      */
     const char *alone;
     uint64_t stack; /* bytes of the main thread's stack; what is mapped lies behind it. 0: QEMU's */
     struct arch_features features;
     struct uarch_config model;
-    uint64_t layout;            /* of records: the unit's choice of that name */
-    uint64_t select_group;      /* the same */
+    uint64_t layout;            /* record layout: the unit's choice of that name */
+    uint64_t select_group;      /* the unit's choice of that name */
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
-    uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
+    uint64_t aux_size;          /* bytes of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
     bool keep;                        /* keep the records; otherwise only count */
     bool aside;                       /* send the guest's standard output to its standard error */
-    bool truth;                       /* count the whole population by instruction, */
-    bool truth_parts;                 /* where sampling is switched on alone */
+    bool truth;                       /* exact counts for each instruction, */
+    bool truth_parts;                 /* only where sampling is switched on */
     bool regions;                     /* sampling is switched on and off: */
     bool disabled;                    /* sampling is off at first */
-    const char *start_at, *stop_at;   /* at functions of the program, or NULL */
+    const char *start_at, *stop_at;   /* functions of the program, or NULL */
     uint64_t delay;                   /* cycles without samples at the beginning */
     uint64_t max_size;                /* most bytes of the file with records; 0: no limit */
     bool stacks;                      /* keep the call stack of each record */
-    bool allocs;                      /* and the allocation that its data is in */
+    bool allocs;                      /* keep the allocation that each record's data is in */
     bool deterministic;               /* waits end in modelled time */
     const struct engine_ideal *ideal; /* what to make ideal; needs the full model */
     size_t ideal_count;
@@ -70,34 +71,35 @@ struct engine;
 struct left_run;
 
 /*
- * Checks, and makes the directory. SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for
- * the user. The period in options is clamped as Linux does it. Options must outlive the start.
+ * Checks the options and makes the directory. SPEX_INVALID, SPEX_UNSUPPORTED and SPEX_IO come with
+ * one sentence for the user. Clamps the period in options as Linux does. Options must outlive the
+ * start.
  */
 enum spex_status engine_new(struct engine_options *options, struct engine **engine,
                             struct spex_error *error);
 /*
- * The QEMU that a run takes with these two words of the options, and its path; or why it cannot
- * run.
+ * Finds the QEMU that a run with these two options uses, and its path; or says why there is none
+ * that works.
  */
 enum spex_status engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
                              struct spex_error *error);
 const char *engine_directory(const struct engine *engine);
-/* What QEMU executes: its -cpu. */
+/* The CPU that QEMU emulates: its -cpu. */
 const char *engine_cpu(const struct engine *engine);
-/* If there are to be records, DIRECTORY/data has been begun. */
+/* If records are kept, DIRECTORY/data has been begun by now. */
 enum spex_status engine_start(struct engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
 int engine_process(const struct engine *engine);
 /*
- * Waits for the first process of the guest; *status is that of waitpid. tick is called some twenty
- * times a second meanwhile; or NULL.
+ * Waits for the first process of the guest; sets *status as waitpid does. Calls tick, unless it is
+ * NULL, about twenty times a second.
  */
 enum spex_status engine_wait(struct engine *engine, int *status, void (*tick)(void *),
                              void *context, struct spex_error *error);
 /*
- * How far it is, as far as is known: modelled time of the furthest thread, samples so far. False
- * once the guest has written to its standard output or error: a line of progress would be in its
- * way, and the plugin has removed the one that was there.
+ * Progress so far, where known: modelled time of the furthest thread, number of samples. False once
+ * the guest has written to its standard output or error: a progress line would be in the way, and
+ * the plugin has removed the last one.
  */
 bool engine_glance(const struct engine *engine, uint64_t *clock, uint64_t *samples);
 /* Switches sampling on or off while the guest runs, if options->regions was set. */
@@ -107,29 +109,28 @@ void engine_free(struct engine *engine);
 /* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
 unsigned engine_pmu_event(const struct engine *engine, size_t index, bool *present);
 
-/* ---- what it left ---- */
+/* ---- results of a run ---- */
 
 /* Removes a run's files; false if something stays. */
 bool left_remove(const char *directory);
 
 /*
- * engine: whose run it is, or NULL: it must be nobody's. From here on nothing is added to it.
- * SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this version.
+ * engine: the one that made the run, or NULL if no engine may own it. Afterwards nothing is added
+ * to the run. SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this version.
  */
 enum spex_status left_open(const char *directory, const struct engine *engine,
                            struct left_run **run, struct spex_error *error);
 void left_close(struct left_run *run);
 
-/* What perf.data says about the whole. */
+/* Facts about the whole run, for perf.data. */
 struct left_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start, end; /* range of AUX data in DIRECTORY/data */
     uint32_t cpus;
-    uint32_t
-        socket_cpus;  /* not 0: two sockets; groups of this many CPUs belong to them alternately */
-    bool keep, truth; /* there are records, exact counts */
-    bool host;        /* the command was a program of this machine */
-    bool stacks, allocs;     /* and call stacks, allocations */
+    uint32_t socket_cpus;    /* two sockets: this many CPUs to each in turn; 0: one socket */
+    bool keep, truth;        /* truth: exact counts were kept */
+    bool host;               /* the command was a program of this machine */
+    bool stacks, allocs;     /* call stacks and allocations were kept */
     const char *cpu;         /* preset or file of the core */
     const char *model;       /* sampled, full or none */
     const char *const *argv; /* NULL-terminated */
@@ -138,7 +139,7 @@ void engine_about(const struct engine *engine, struct left_about *about);
 void left_about(const struct left_run *run, struct left_about *about);
 
 struct engine_totals {
-    uint64_t pmu[14]; /* in the order of engine_pmu_event() */
+    uint64_t pmu[14]; /* indexed like engine_pmu_event() */
     uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
     uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;       /* AUX records marked TRUNCATED */
@@ -148,11 +149,11 @@ struct engine_totals {
     uint64_t lost_bytes, lost_records;
     uint64_t stacks, stacks_cut, stacks_doubted; /* call stacks; cut in the middle; doubtful */
     uint64_t lost_stacks;                        /* stacks lost for lack of room */
-    bool no_stacks;                              /* this QEMU does not show what they need */
-    uint32_t unprofiled;                         /* threads */
-    uint64_t allocs;                             /* records whose data is in a known block */
-    uint32_t allocators;                         /* functions that were found */
-    uint64_t damaged;                            /* parts of the run's files that cannot be true */
+    bool no_stacks;      /* this QEMU does not show the registers that stacks need */
+    uint32_t unprofiled; /* threads without a profile */
+    uint64_t allocs;     /* records whose data is in a known block */
+    uint32_t allocators; /* functions that were found */
+    uint64_t damaged;    /* parts of the run's files that cannot be true */
     bool full;           /* the file reached max_size: nothing was sampled from there on */
     bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
     bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
@@ -170,9 +171,9 @@ enum engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
     SPEX_ENGINE_EXIT,
     SPEX_ENGINE_COMM,
-    SPEX_ENGINE_MAP,    /* address, length, offset, prot, flags, path ("" for anonymous memory) */
-    SPEX_ENGINE_AUX,    /* in DIRECTORY/data: offset in the AUX area, size, aux_flags */
-    SPEX_ENGINE_LEFT,   /* data that found no place: data, size; valid until the next call */
+    SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
+    SPEX_ENGINE_AUX,  /* DIRECTORY/data has new records: offset in the AUX area, size, aux_flags */
+    SPEX_ENGINE_LEFT, /* data that found no place: data, size; valid until the next call */
     SPEX_ENGINE_STACKS, /* the same for call stacks: whole records of perf.data */
 };
 
@@ -190,18 +191,19 @@ struct engine_event {
     size_t size;
     uint32_t aux_flags; /* PERF_RECORD_AUX */
 };
-/* In order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
+/* Events in order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
 enum spex_status left_next(struct left_run *run, struct engine_event *event,
                            struct spex_error *error);
 
 /*
- * --truth: one instruction of one process, in order of pid and pc; or, with --stacks and the full
- * model, the calls from there to a function, and what was counted until they returned.
+ * --truth: one instruction of one process, ordered by pid and pc. With --stacks and the full model,
+ * also rows for the calls from an instruction to a function, with what was counted until they
+ * returned.
  */
 struct engine_truth {
     int32_t pid;
     uint64_t pc;
-    uint64_t target, calls; /* for calls; else 0 */
+    uint64_t target, calls; /* calls: the function called and how often; else 0 */
     uint64_t count;         /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles; /* the full model alone */

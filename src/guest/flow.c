@@ -13,9 +13,9 @@
 #include <time.h>
 
 /*
- * The lock of order.h is held by whoever runs the model, and to make or end a flow. The
- * guest's threads touch their own ring alone; head and tail are all that is shared. The
- * model's thread serves a guest of one thread; several take turns and do it themselves.
+ * The lock of order.h protects the model, and making and ending flows. The guest's threads touch
+ * only their own ring; the only shared members are head and tail. A guest with one thread has a
+ * thread for the model; several guest threads take turns and run the model themselves.
  */
 static struct {
     pthread_cond_t work, space; /* the model's thread waits for work, the guest's for space */
@@ -124,7 +124,7 @@ static void publish(struct vcpu *v)
     }
 }
 
-/* Until the model has read so far. */
+/* Waits until the model has read this far. */
 static void wait_for(struct flow *f, uint64_t tail, bool drains)
 {
     if (!all.running)
@@ -170,7 +170,7 @@ static void see_heap(struct vcpu *v)
         flow_heap(v, allocs_time());
 }
 
-/* A thread asks whose turn it is; it counts as awake, though it may wait for the lock. */
+/* A thread asks whose turn it is. It counts as awake, though it may wait for the lock. */
 static void enter(struct flow *f)
 {
     __atomic_store_n(&f->inside, true, __ATOMIC_SEQ_CST);
@@ -339,7 +339,7 @@ enum flow_call flow_call_kind(int64_t number, uint64_t operation)
         return FLOW_##kind;
 #include "syscalls.def"
     }
-    return FLOW_WAKES; /* it might */
+    return FLOW_WAKES; /* unknown calls might wake a thread */
 }
 
 uint64_t flow_call_cycles(int64_t number, int64_t result)
@@ -402,7 +402,7 @@ static void end_locked(struct flow *f)
 
 void flow_end(struct vcpu *v)
 {
-    flow_call(v, FLOW_PLAIN); /* in its turn */
+    flow_call(v, FLOW_PLAIN); /* a thread ends when it is its turn */
     account_finish(v->flow);
     flow_drain(v);
     flow_abandon(v);

@@ -43,7 +43,7 @@ enum {
 
 enum flow_mark {
     FLOW_CALL,       /* a system call begins: the thread does not run */
-    FLOW_RETURN,     /* and is over; value: cycles it took */
+    FLOW_RETURN,     /* a system call is over; value: cycles it took */
     FLOW_LOG,        /* struct flow_log */
     FLOW_WAKE,       /* another thread may be woken; value: ticket */
     FLOW_WOKEN,      /* was woken by the holder of the ticket */
@@ -51,7 +51,7 @@ enum flow_mark {
     FLOW_SLEPT,      /* cycles passed in a system call */
     FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
     FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
-    FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
+    FLOW_SIGNAL_END, /* struct flow_signal: rt_sigreturn goes on with these registers */
 };
 
 enum flow_register { FLOW_SP, FLOW_X29, FLOW_X30, FLOW_REGISTERS };
@@ -68,7 +68,7 @@ enum flow_call {
     FLOW_WAITS,      /* the call may wait for other threads */
     FLOW_WAKES,      /* the call may wake other threads */
     FLOW_SIGNALS,    /* the call may interrupt any thread */
-    FLOW_FUTEX_WAIT, /* the same at the word that is the first argument */
+    FLOW_FUTEX_WAIT, /* the call may wait at the word that is the first argument */
     FLOW_FUTEX_WAKE,
     FLOW_FUTEX_MOVE, /* threads that wait at one word wait at another now */
 };
@@ -93,15 +93,15 @@ struct flow_signal {
 void flow_begin(struct vcpu *v, int cpu, uint64_t start);
 /* The thread that made it has finished its preparations: its own first word waits for its turn. */
 void flow_started(struct vcpu *v);
-/* A new task of the same thread, in the child of a fork. */
+/* Gives the thread a new task, in the child of a fork. */
 void flow_begin_again(struct vcpu *v, uint64_t start);
-/* It ends: everything it did is accounted for, and its task is closed. */
+/* The thread ends: accounts for everything it did, and closes its task. */
 void flow_end(struct vcpu *v);
 /* Ends a flow that could not begin, on the thread that was to start it. */
 void flow_abandon(struct vcpu *v);
 /* The whole process ends. */
 void flow_end_all(void);
-/* The same if this thread may hold the lock: then words that were not yet read are lost. */
+/* The whole process ends, and this thread may hold the lock: words not yet read are then lost. */
 void flow_rescue(void);
 
 /* The words of a ring are complete up to here, and are all read when this returns. */
@@ -118,7 +118,7 @@ void flow_call(struct vcpu *v, enum flow_call call);
 void flow_return(struct vcpu *v, enum flow_call call, int64_t result);
 /* operation: the second argument. */
 enum flow_call flow_call_kind(int64_t number, uint64_t operation);
-/* What a system call costs. */
+/* Cycles that a system call costs. */
 uint64_t flow_call_cycles(int64_t number, int64_t result);
 
 /* Words that come from here on see the heap as it is at this time (--allocs). */
@@ -128,13 +128,14 @@ void flow_heap(struct vcpu *v, uint64_t time);
 uint64_t flow_clock(const struct vcpu *v);
 
 /*
- * The same for the thread whose turn it is, up to its last whole block: others that are behind go
- * on first. in_block: as in order.h. And the cycles that it, or its process, has run until then.
+ * flow_now: model time of the thread whose turn it is, up to its last whole block; others that are
+ * behind go on first. in_block: see order.h. flow_busy: cycles that the thread, or its process, has
+ * run until then.
  */
 uint64_t flow_now(struct vcpu *v, bool in_block);
 uint64_t flow_busy(struct vcpu *v, bool process);
 
-/* Around a fork; in the child only v goes on. */
+/* Called before and after a fork; in the child only v goes on. */
 void flow_before_fork(void);
 void flow_after_fork(void);
 void flow_in_child(struct vcpu *v);

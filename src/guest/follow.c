@@ -114,7 +114,7 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
 /* ---- turning the process into another program ---- */
 
 /*
- * The first thread's number is that of the process: whichever thread calls execve has it
+ * The first thread has the process's number. Whichever thread calls execve has that number
  * afterwards.
  */
 static void leave(struct vcpu *v)
@@ -151,7 +151,7 @@ static void set_aside(struct vcpu *v)
     task_give_cpu(&v->task, clock_of(v));
 }
 
-/* It did not start: everything as it was. */
+/* The program did not start: restores everything. */
 static void take_back(struct vcpu *v)
 {
     task_take_cpu(&v->task);

@@ -10,11 +10,12 @@ struct vcpu;
 #pragma GCC visibility push(hidden)
 
 /*
- * Starts a program of the guest; then this does not return. For other programs, and if that
- * fails, QEMU goes on. Everything the thread did has been accounted for. at: execveat.
+ * Starts a program of the guest and does not return. Returns if it is another kind of program or if
+ * the start failed: then QEMU goes on. Everything the thread did must have been accounted for. at:
+ * execveat.
  */
 void follow_exec(struct vcpu *v, bool at, const uint64_t *arguments);
-/* It returned, so it failed. */
+/* follow_exec() returned, so it failed. */
 void follow_failed(struct vcpu *v);
 
 #pragma GCC visibility pop

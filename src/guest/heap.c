@@ -1,6 +1,6 @@
 /*
- * Living blocks by address: a treap in an array, whose priorities are hashes of addresses. Ended
- * ones in a ring, in order of their end.
+ * Live blocks by address, in a treap: an array of nodes whose priorities are hashes of addresses.
+ * Ended blocks are in a ring, in the order they ended.
  */
 #include "heap.h"
 
@@ -105,7 +105,7 @@ static void take_out(struct heap *h, uint32_t *at)
     h->unused = n;
 }
 
-/* The link of the last block that begins at the address or before it; NULL if there is none. */
+/* The link of the last block that begins at or before the address; NULL if there is none. */
 static const uint32_t *last_before(const struct heap *h, const uint32_t *at, uint64_t address)
 {
     const uint32_t *found = NULL;

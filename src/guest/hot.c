@@ -1,11 +1,11 @@
 /*
- * The callbacks of the hot path in user mode, and which of them a block and its accesses get.
+ * Callbacks of the hot path in user mode, and the choice of callbacks for a block and its accesses.
  *
- * With a model they write words for its thread, or do what is left of it between samples. Without
- * one the entry of each block counts its operations down. When the one that the unit may sample is
- * among them, the unit is asked at once; if it takes the sample, the operation is followed: its
- * registers or memory callbacks supply addresses, and the entry of the next block says where a
- * branch went.
+ * With a model they write words for its thread, or, between samples, update what sampled detail
+ * keeps warm. Without a model the entry of each block counts its operations down. When the block
+ * has an operation that the unit may sample, the unit is asked at once. If it takes the sample, the
+ * operation is followed: its registers or memory callbacks supply addresses, and the entry of the
+ * next block shows where a branch went.
  *
  * A vCPU's state belongs to its thread; nothing here is shared.
  */
@@ -25,8 +25,8 @@ static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 }
 
 /*
- * QEMU does nothing for PRFM: the address is from registers before the instruction or at the entry
- * of its block.
+ * QEMU does nothing for PRFM: its address is computed from registers, either before the instruction
+ * or at the entry of its block.
  */
 static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
 {
@@ -69,9 +69,9 @@ static __attribute__((noinline)) void follow(struct hot *h, uint64_t va)
 }
 
 /*
- * Only the counter matters. The address of the operation being followed comes from registers where
- * it can, so that most accesses need no callback. A negative counter says that there is something
- * to do.
+ * Only the counter matters. The address of a followed operation is computed from registers where
+ * possible, so that most accesses need no callback. A negative counter means that there is
+ * something to do.
  */
 static __attribute__((noinline)) void block_slow(struct hot *h, const struct block *block,
                                                  unsigned vcpu)
@@ -115,8 +115,8 @@ static void on_block(unsigned vcpu, void *data)
 WITH_SIGNAL(on_handler, on_block)
 
 /*
- * With --stacks: the frames that the last block began or ended, then the block as without. Each
- * ends in a tail call, so that no register is saved on the way that is nearly always taken.
+ * With --stacks: updates the frames for the last block, then enters the block as without --stacks.
+ * Each path ends in a tail call, so that the common one saves no registers.
  */
 static inline __attribute__((always_inline)) bool turn(unsigned vcpu, const struct block *block)
 {
@@ -257,7 +257,7 @@ static void on_early_full_stack(unsigned vcpu, void *data)
 
 WITH_SIGNAL(on_handler_full_stack, push_stack)
 
-/* ---- sampled detail: the same near samples ---- */
+/* ---- sampled detail: the same callbacks near samples ---- */
 
 static void on_block_sampled(unsigned vcpu, void *data)
 {
@@ -334,7 +334,7 @@ static const qemu_plugin_vcpu_mem_cb_t on_sampled[2][4] = {
     {on_store_sampled_1, on_store_sampled_2, on_store_sampled_4, on_store_sampled_8},
 };
 
-/* ---- truth without a model: the same, with everything counted ---- */
+/* ---- truth without a model: the same callbacks, with everything counted ---- */
 
 static void on_block_truth(unsigned vcpu, void *data)
 {
@@ -350,7 +350,7 @@ WITH_SIGNAL(on_handler_truth, on_block_truth)
 WITH_STACK(on_block_truth)
 WITH_SIGNAL(on_handler_truth_stack, on_block_truth_stack)
 
-/* ---- which of them ---- */
+/* ---- choice of callbacks ---- */
 
 static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
@@ -382,7 +382,9 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
             insn, plugin.user.full ? on_prefetch_full : on_prefetch, regs_flags(), at);
     if (!accesses_memory(op))
         return;
-    /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
+    /*
+     * Atomics and Store-Exclusive show as a load and a store; only the store counts as the access.
+     */
     if (op->kind == SPEX_OP_DC_ZVA || (!plugin.user.full && block_by_registers(at)))
         return;
     bool wide = plugin.user.api >= 2 && op->access_bytes > at->size;

@@ -63,7 +63,7 @@ static bool may_execute(const char *file)
     return !stat(file, &st) && S_ISREG(st.st_mode) && !faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
 }
 
-/* In the sysroot, if a program of the guest is there: tools of the host may be there, too. */
+/* Finds the path in the sysroot, if a guest program is there: host tools may be there, too. */
 static bool in_sysroot(const char *path, const struct image_search *search, char file[IMAGE_PATH])
 {
     struct elf elf;
@@ -116,7 +116,7 @@ const char **image_arguments(const struct image *image, const char *path, char *
     if (image->scripts)
         out[n++] = path;
     else
-        out[n++] = count ? argv[0] : ""; /* as Linux does */
+        out[n++] = count ? argv[0] : ""; /* Linux does the same */
     for (size_t i = 1; i < count; i++)
         out[n++] = argv[i];
     return out;

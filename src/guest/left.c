@@ -1,8 +1,7 @@
 /*
- * What a run left in its directory (run.h): read once the guest has ended, by
- * whoever finishes the file. Everything here may have been written by the guest:
- * files are opened only if regular, read and not mapped, and each number is
- * checked before it is used.
+ * Reads the directory of a run (run.h) once the guest has ended, for whoever finishes the file. The
+ * guest may have written anything here: only regular files are opened, they are read and not
+ * mapped, and each number is checked before it is used.
  */
 #include "left.h"
 
@@ -136,8 +135,8 @@ static enum spex_status open_control(struct left_run *run, const struct engine *
                          owner ? "QEMU ended before it loaded the plugin; see its message above"
                                : "%s: QEMU ended before it loaded the plugin: there is no data",
                          run->name);
-    if (owner) { /* spex's own copy was out of the guest's reach; only the end of the data is taken
-                    from the file */
+    if (owner) {
+        /* The guest could not reach spex's own copy. Only the end of the data is from the file. */
         c->output.keep = about.keep;
         c->output.stacks = about.stacks;
         c->output.allocs = about.allocs;
@@ -294,8 +293,8 @@ void left_close(struct left_run *run)
 }
 
 /*
- * A process that outlives the program may make files meanwhile: then once more. Never what a link
- * in its place leads to.
+ * A process that outlives the program may make files meanwhile: then try once more. If it puts a
+ * link there, the link is not followed.
  */
 bool left_remove(const char *path)
 {

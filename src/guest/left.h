@@ -1,4 +1,4 @@
-/* What the readers of a run's directory share. */
+/* Shared by the readers of a run's directory. */
 #ifndef GUEST_LEFT_H
 #define GUEST_LEFT_H
 
@@ -39,7 +39,7 @@ struct file_id {
 struct jit_file {
     size_t task;
     uint64_t number;
-    const char *path; /* in the log */
+    const char *path; /* points into the log */
     struct jit_write {
         uint64_t end, time;
     } * writes;
@@ -50,13 +50,13 @@ struct jit_file {
 /* A program of the host that the guest started. */
 struct left_host {
     size_t task;
-    const char *name; /* in the log */
+    const char *name; /* points into the log */
 };
 
 struct left_run {
     char *name;
     int directory, control_fd;
-    struct run_control control; /* of the flags in it only numbers are read */
+    struct run_control control; /* flags are not used, only numbers */
     char *command;
     const char **argv; /* words of the command: program, sysroot, cpu, command line */
     const char *sysroot;

@@ -234,7 +234,7 @@ static const char *suffix_of(enum engine_event_kind kind)
     return kind == SPEX_ENGINE_STACKS ? "stacks" : "aux";
 }
 
-/* What a thread that was killed, or that found the disk full, left in a file of its own. */
+/* Data left in a file of its own by a thread that was killed or found the disk full. */
 static void add_left(struct left_run *run, size_t task, enum engine_event_kind kind, uint64_t head,
                      uint64_t at)
 {
@@ -362,7 +362,7 @@ static int by_time(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* What was lost where no log could be written stands at the end of the profile. */
+/* Losses that no log could record are reported at the end of the profile. */
 static void add_loss(struct left_run *run)
 {
     uint64_t end = 0;
@@ -528,7 +528,7 @@ static size_t merge_rows(struct engine_truth *rows, size_t count)
     return last + 1;
 }
 
-/* From parts of a cycle to cycles. What instructions have in all stays the same. */
+/* Turns parts of a cycle into cycles. The sum over all instructions stays the same. */
 static void count_whole_cycles(struct engine_truth *rows, size_t count)
 {
     uint64_t rest = BLAME_CYCLE / 2;
@@ -539,7 +539,7 @@ static void count_whole_cycles(struct engine_truth *rows, size_t count)
     }
 }
 
-/* One file of rows, after the n that are there. */
+/* Reads one file of rows and appends them. */
 static bool read_truth_file(struct left_run *run, const struct left_task *t,
                             struct run_truth *chunk, size_t *n)
 {

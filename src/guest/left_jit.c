@@ -1,6 +1,6 @@
 /*
- * Functions that just-in-time compilers of the guest made, as mappings of one function each: from
- * their perf-PID.map and jitdump files, with the model's time at which each was written.
+ * Functions made by just-in-time compilers of the guest, as mappings of one function each. They
+ * come from perf-PID.map and jitdump files, with the model time of each write.
  */
 #include "left.h"
 

@@ -63,7 +63,7 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* What a new thread is. */
+/* The identity of a new thread. */
 struct birth {
     uint32_t number;
     int32_t cpu;
@@ -146,10 +146,10 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
 }
 
 /*
- * Up to version 1 of the plugin interface a vCPU is announced on the thread that makes it. Later
- * versions announce it on its own thread, before that runs anything: the creator is found by the
- * stack that it gave, and waits in its system call until this is done, so that threads begin in the
- * same order.
+ * With version 1 of the plugin interface, the thread that makes a vCPU announces it. With later
+ * versions the vCPU's own thread does, before it runs anything. Then the creator is found by the
+ * stack that it passed, and it waits in its system call until the thread is known, so that threads
+ * always begin in the same order.
  */
 static struct vcpu *find_creator(void)
 {
@@ -187,8 +187,8 @@ static bool makes_thread(uint64_t flags)
 }
 
 /*
- * Waits until the thread is there, or never will be. Meanwhile the creator counts as awake for
- * order.c.
+ * Waits until the thread is there, or is known to never come. Meanwhile order.c counts the creator
+ * as awake.
  */
 static void await_thread(struct vcpu *v, int64_t result)
 {
@@ -198,7 +198,7 @@ static void await_thread(struct vcpu *v, int64_t result)
         sched_yield();
 }
 
-/* The host had no thread for one that was announced: it does not wait for its turn. */
+/* The host had no thread for one that was announced: do not wait for its turn. */
 static void lose_thread(struct vcpu *v, int64_t result)
 {
     struct vcpu *lost = v->made ? plugin.hot[v->made - 1].vcpu : NULL;
@@ -239,7 +239,7 @@ static void in_parent(void)
         flow_after_fork();
 }
 
-/* In the child: only the calling thread goes on, as a new process with an event of its own. */
+/* In the child only the calling thread goes on, as a new process with an event of its own. */
 static void in_child(void)
 {
     struct vcpu *v = caller;
@@ -328,7 +328,7 @@ static void wake(struct vcpu *v, uint64_t word)
     __atomic_store_n(&plugin.user.wakes[i].word, word, __ATOMIC_RELEASE);
 }
 
-/* When a thread was last woken at this word, if that is remembered. */
+/* When a thread was last woken at this word, as far as that is remembered. */
 static uint64_t wake_clock(uint64_t word)
 {
     unsigned i = wake_slot(word);
@@ -362,7 +362,7 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
         flow_return(v, kind, result);
 }
 
-/* Can this signal come from outside? Others are of the thread's own making, or of its libraries. */
+/* Can this signal come from outside? Other signals come from the thread itself or its libraries. */
 static bool may_interrupt(uint64_t signal)
 {
     enum { LIBRARY = 32 };

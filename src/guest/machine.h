@@ -1,8 +1,8 @@
 /*
- * What the system-mode engine (system.c) needs of a QEMU beyond the plugin calls that all
- * versions share: the guest's registers, its translation, memory, the interrupt line, the
- * counter. One implementation per kind of QEMU: qemu72.c, qemu11.c. All functions are called
- * on a vCPU's own thread, for that vCPU.
+ * Everything the system-mode engine (system.c) needs from QEMU beyond the plugin calls that all
+ * versions share: the guest's registers, its translation, memory, the interrupt line, the counter.
+ * There is one implementation per kind of QEMU: qemu72.c, qemu11.c. All functions are called on a
+ * vCPU's own thread, for that vCPU.
  */
 #ifndef GUEST_MACHINE_H
 #define GUEST_MACHINE_H
@@ -11,7 +11,7 @@
 
 enum { SYS_VCPUS = 64 }; /* the most that a machine can have here */
 
-/* What the engine answers to register accesses. Encodings as SPEX_SYSREG. */
+/* The engine's handler of register accesses. Encodings as SPEX_SYSREG. */
 struct machine_handler {
     enum spex_sysreg_result (*check)(unsigned vcpu, unsigned enc, bool read);
     uint64_t (*read)(unsigned vcpu, unsigned enc);
@@ -19,12 +19,12 @@ struct machine_handler {
 };
 
 struct machine {
-    /* At the plugin's installation: have QEMU call system_translate for each block. */
+    /* Called when the plugin is installed: has QEMU call system_translate for each block. */
     void (*install)(uint64_t id);
 
     /*
-     * Called at the first translation. SPEX_UNSUPPORTED with the reason if this is
-     * not a QEMU that the implementation knows. version: ID_AA64DFR0_EL1.PMSVer.
+     * Called at the first translation. SPEX_UNSUPPORTED, with the reason, if the implementation
+     * does not know this QEMU. version: ID_AA64DFR0_EL1.PMSVer.
      */
     enum spex_status (*open)(unsigned vcpus, unsigned version,
                              const struct machine_handler *handler, struct spex_error *error);
@@ -35,13 +35,13 @@ struct machine {
     unsigned (*el)(unsigned vcpu);
     bool (*aarch64)(unsigned vcpu);
     unsigned (*current)(void); /* the vCPU of this thread */
-    /* Where QEMU keeps PSTATE, or NULL: then a block's Exception level is that of its translation.
-     */
+    /* Where QEMU keeps PSTATE; or NULL: then a block's Exception level is taken when it is
+     * translated. */
     const uint32_t *(*pstate)(unsigned vcpu);
 
     /*
-     * Translate for a privileged write at EL1 or EL2 (host: EL2&0). On failure *fsc
-     * is the Fault Status Code and *stage2 tells the stage.
+     * Translates for a privileged write at EL1 or EL2 (host: EL2&0). On failure *fsc is the Fault
+     * Status Code, and *stage2 says which stage failed.
      */
     bool (*translate)(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
                       unsigned *fsc, bool *stage2);
@@ -54,9 +54,9 @@ struct machine {
     bool (*counter)(uint64_t *count);
 
     /*
-     * NULL: QEMU calls the handler for MRS and MSR. Otherwise the engine does the
-     * access and ends it here: the register of an MRS gets its value, and the guest
-     * goes on after the instruction at pc. Does not return.
+     * NULL if QEMU calls the handler for MRS and MSR. Otherwise the engine does the access itself
+     * and calls this to finish: it sets the register of an MRS and continues the guest after the
+     * instruction at pc. Does not return.
      */
     void (*skip)(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t value);
 

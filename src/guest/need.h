@@ -1,7 +1,7 @@
 /*
- * Memory and files that the plugin cannot do without, in QEMU's process, which is also the guest's.
- * If they cannot be had, the process ends with a message and exit status 1, without a core dump:
- * the run's files stay as they are, and spex makes a profile of what was recorded until then.
+ * Memory and files that the plugin cannot do without. It lives in QEMU's process, which is also the
+ * guest's. If they cannot be had, the process ends with a message and exit status 1, without a core
+ * dump. The run's files stay, and spex makes a profile of everything recorded until then.
  */
 #ifndef GUEST_NEED_H
 #define GUEST_NEED_H

@@ -90,8 +90,8 @@ enum spex_status engine_qemu(const char *qemu, const char *own_qemu, char *path,
 }
 
 /*
- * QEMU executes on the modelled core, or else on `max`, which has more features. Of the cores
- * here QEMU 7.2 has only the N1; the V1 of 11.1 lacks BF16.
+ * QEMU runs as the modelled core if it has that core, else as `max`, which has more features. Of
+ * the cores here QEMU 7.2 has only the N1; the V1 of 11.1 lacks BF16.
  */
 void offer_cpu(const struct offer *offer, const struct engine_options *o, char *cpu, size_t size)
 {

@@ -29,7 +29,7 @@ static bool away(const struct flow *f)
     return __atomic_load_n(&f->away, __ATOMIC_ACQUIRE);
 }
 
-/* When it goes on: one that waits for a time does then, unless others let it go on before. */
+/* When it goes on: at the end of its timeout, unless others let it go on before. */
 static uint64_t time_of(const struct flow *f, bool words)
 {
     uint64_t clock = account_clock(f);
@@ -41,8 +41,8 @@ static uint64_t time_of(const struct flow *f, bool words)
 }
 
 /*
- * The flow that is furthest behind in modelled time, among those that run or have words.
- * limit: how far its account may go.
+ * The flow furthest behind in modelled time, among those that run or have words. limit: how far it
+ * may be accounted for.
  */
 static struct flow *first(uint64_t *limit, bool *ready)
 {
@@ -69,7 +69,7 @@ static struct flow *first(uint64_t *limit, bool *ready)
     return best;
 }
 
-/* Which of those that are held until a descriptor is ready may go on? */
+/* Finds out which threads held for a descriptor may go on, because it is ready. */
 static void look_at_descriptors(void)
 {
     if (!plugin.order.called)
@@ -83,7 +83,7 @@ static void look_at_descriptors(void)
 }
 
 /*
- * Accounts for the words that are there; returns the flow that must run now, NULL if all are away.
+ * Processes the words that are there. Returns the flow that must run now, or NULL if all are away.
  */
 static struct flow *next(void)
 {
@@ -112,7 +112,7 @@ static void give(struct flow *f)
     plugin.order.holder = f;
     if (!f)
         return;
-    f->held = 0; /* its time is up: the kernel says so */
+    f->held = 0; /* the kernel itself ends the wait */
     pthread_cond_signal(&f->turn);
 }
 
@@ -120,7 +120,7 @@ static void give(struct flow *f)
 
 enum host_state {
     HOST_RUNS,
-    HOST_SLEEPS,    /* in the system call of the guest */
+    HOST_SLEEPS,    /* asleep in the guest's system call */
     HOST_ELSEWHERE, /* sleeps, but not there: it waits for a lock of QEMU */
     HOST_GONE
 };
@@ -147,8 +147,8 @@ static char state_letter(int tid)
 }
 
 /*
- * Is it the guest's call in which the thread sleeps? The words at which QEMU's own locks wait lie
- * elsewhere in their pages.
+ * Does the thread sleep in the guest's own call? QEMU's own locks wait at words elsewhere in their
+ * pages.
  */
 static bool in_its_call(const struct flow *f)
 {
@@ -157,7 +157,7 @@ static bool in_its_call(const struct flow *f)
     if (!read_of(f->tid, "syscall", text, sizeof text))
         return true; /* this kernel does not say */
     if (sscanf(text, "%llu %llx", &number, &word) != 2)
-        return false; /* it runs again */
+        return false; /* running again */
     return f->word ? number == SYS_futex && (word ^ f->word) % RUN_PAGE == 0 : number != SYS_futex;
 }
 
@@ -172,7 +172,7 @@ static enum host_state host_state(const struct flow *f)
                                                                           : HOST_ELSEWHERE;
 }
 
-/* How often a thread has run so far. */
+/* How often a thread has run so far, by its context switches. */
 static uint64_t times_run(int tid)
 {
     static const char word[] = "voluntary_ctxt_switches:";
@@ -200,7 +200,7 @@ static bool inside(const struct flow *f)
 }
 
 /*
- * Waits until a thread in a call is back or sleeps in it, however long the host takes for that.
+ * Waits until a thread in a call is back or sleeps in that call, however long the host takes.
  * Returns whether it sleeps.
  */
 static bool await(const struct flow *f)
@@ -212,7 +212,7 @@ static bool await(const struct flow *f)
         odd += state == HOST_ELSEWHERE;
         pause_a_little(n);
     }
-    return true; /* it will not come while others wait */
+    return true; /* it cannot come back while others wait */
 }
 
 static void await_end(int tid)
@@ -233,8 +233,9 @@ static bool may_come(const struct flow *f)
 }
 
 /*
- * All threads that may be coming are back or sleep. One that was still on its way when another was
- * looked at may have let that one come: none has run between two looks at all of them.
+ * Waits until all threads that may be coming back are back or asleep. A thread that was still
+ * running may have woken one that we had already seen asleep, so no thread may have run between two
+ * looks at all of them.
  */
 static void await_all(void)
 {
@@ -255,9 +256,9 @@ static void await_all(void)
 }
 
 /*
- * Waits until threads that may be coming back are back or sleep in the kernel, and those that
- * are ending have ended. The lock is released meanwhile: since it is nobody's turn, no flow ends
- * or begins.
+ * Waits until threads that may be coming back are back or asleep in the kernel, and until those
+ * that are ending have ended. Releases the lock meanwhile: nobody has the turn, so no flow begins
+ * or ends.
  */
 static void settle(void)
 {
@@ -275,7 +276,7 @@ static void settle(void)
     plugin.order.called = true;
 }
 
-/* It is nobody's turn: chooses whose it is now. */
+/* Nobody has the turn: chooses who gets it. */
 static void elect(void)
 {
     while (!plugin.order.holder && !plugin.order.settling) {
@@ -300,7 +301,7 @@ static bool looks_on(int tid)
     return false;
 }
 
-/* Threads that sleep; those that ask whose turn it is do not count. False if one runs. */
+/* Whether all threads sleep, not counting those that ask whose turn it is. */
 static bool look_at_all(uint64_t *times)
 {
     DIR *threads = opendir("/proc/self/task");
@@ -320,8 +321,8 @@ static bool look_at_all(uint64_t *times)
 }
 
 /*
- * Does no thread of this process run, but those that ask whose turn it is? One may have woken
- * another behind our back: none has run between two looks.
+ * Are all threads of this process asleep, except those that ask for a turn? One thread may wake
+ * another unseen, so no thread may have run between two looks.
  */
 static bool all_quiet(void)
 {
@@ -330,8 +331,8 @@ static bool all_quiet(void)
 }
 
 /*
- * The holder has done nothing for a while. If it sleeps in a call that was not known to wait,
- * it loses its turn. If it sleeps elsewhere, QEMU is waiting for all threads to stop: returns
+ * Called when the holder has done nothing for a while. If it sleeps in a call that was not known to
+ * wait, it loses its turn. If it sleeps elsewhere, QEMU is waiting for all threads to stop: returns
  * true, so that they run on to the next check.
  */
 static bool look_at_holder(uint64_t moves, unsigned times)
@@ -348,7 +349,7 @@ static bool look_at_holder(uint64_t moves, unsigned times)
     if (state == HOST_SLEEPS) {
         __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
         h->runs = NOT_SEEN;
-        plugin.order.called = true; /* it may have done a part */
+        plugin.order.called = true; /* its call may have changed something already */
         give(NULL);
     }
     return false;
@@ -366,8 +367,8 @@ static bool signalled(const sigset_t *before)
 }
 
 /*
- * A thread waits for its turn a little; one that is held for a descriptor while all others wait,
- * too, waits for that: something may come from outside.
+ * Sleeps briefly while a thread waits for its turn. A thread held for a descriptor, while all
+ * others wait too, waits for the descriptor instead: something may come from outside.
  */
 static void sleep_a_little(struct flow *f)
 {
@@ -387,8 +388,8 @@ static void sleep_a_little(struct flow *f)
 }
 
 /*
- * Until it is its turn, or a thread that is held may go on into the kernel. in_block: it is in the
- * middle of guest code, which QEMU may want to stop.
+ * Waits until it is the thread's turn or, if the thread is held, until it may enter the kernel.
+ * in_block: the thread is inside guest code, which QEMU may want to stop.
  */
 static void wait_for_turn(struct flow *f, bool in_block)
 {
@@ -415,7 +416,10 @@ static void wait_for_turn(struct flow *f, bool in_block)
     }
 }
 
-/* The same for one that may be back: a holder that still waits for its time gives way to it. */
+/*
+ * Waits for the turn of a thread that may be back. A holder that still waits for its time gives
+ * way.
+ */
 static void take_turn(struct flow *f, bool in_block)
 {
     const struct flow *h = plugin.order.holder;
@@ -439,8 +443,8 @@ static void let_go(void)
 /* ---- what threads do ---- */
 
 /*
- * Threads that take lines from each other take short turns, and so does one that waits. One that
- * says so (YIELD) ends its turn each time, later less often.
+ * Sets the length of the next turn. Threads that take lines from each other get short turns, and so
+ * does a thread that spins. YIELD ends the turn every time at first, later less often.
  */
 static void set_words(struct flow *f)
 {
@@ -489,7 +493,7 @@ static void know_thread(struct flow *f)
         f->tid = (int)syscall(SYS_gettid);
 }
 
-/* The thread whose turn it is has done something. */
+/* Called whenever a thread does something: waits until it has the turn. */
 static void begin(struct flow *f, bool in_block)
 {
     know_thread(f);
@@ -509,7 +513,7 @@ void order_check(struct flow *f, bool in_block)
     take_turn(f, in_block);
 }
 
-/* The one that has been held longest, of those at a word. */
+/* The thread held longest among those at a word. */
 static struct flow *held_at(uint64_t word)
 {
     struct flow *first = NULL;
@@ -530,7 +534,7 @@ static void let_in(uint64_t word, uint64_t most)
         f->pausing = false;
         f->woken = true;
         pthread_cond_signal(&f->turn);
-        pthread_mutex_unlock(&plugin.order.lock); /* it stays the caller's turn */
+        pthread_mutex_unlock(&plugin.order.lock); /* still the caller's turn */
         await(f);
         pthread_mutex_lock(&plugin.order.lock);
     }
@@ -550,11 +554,11 @@ static void let_woken_in(const struct flow *f, enum flow_call call)
 }
 
 /*
- * A thread that waits at a futex for some time is held before it enters the kernel, where the
- * host's clock would end its wait: until another thread's call wakes it, or modelled time has
- * passed. To others it is a thread that is slow to make its call. One that waits for a descriptor
- * is held until that is ready in its turn: in the kernel the host would choose who of several gets
- * what is there.
+ * Must the thread be held before it enters the kernel? A thread that waits at a futex is held, or
+ * the host's clock would end its wait. It is let in when another thread's call wakes it or modelled
+ * time has passed; to other threads it looks slow to make its call. A thread that waits for a
+ * descriptor is held until the descriptor is ready in the thread's turn: inside the kernel, the
+ * host would choose which of several threads gets the data.
  */
 static bool to_be_held(const struct flow *f)
 {
@@ -596,7 +600,7 @@ void order_call(struct flow *f, enum flow_call call)
         wait_for_turn(f, false);
     if (plugin.order.holder != f || !f->found_ready)
         return;
-    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* it goes on without waiting */
+    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* the call will not wait */
     f->pausing = false;
 }
 

@@ -1,18 +1,17 @@
 /*
- * The full model in user mode, several threads. What they did is accounted for in the order
- * of modelled time, `turn` cycles at a time; and they run one at a time, each for a few words
- * of its ring: the one that is furthest behind once all words are used up. So who gets a lock
- * first, and what a thread reads that others write, is decided in modelled time, too, and not
- * by the host.
+ * The full model in user mode with several threads. Their work is accounted for in the order of
+ * modelled time, `turn` cycles at a time. Threads run one at a time, each for a few words of its
+ * ring: whenever all words are used up, the thread furthest behind runs. So modelled time, and not
+ * the host, decides who gets a lock first and what a thread reads when others write.
  *
- * A thread in a system call that may wait (syscalls.def) lets the others go on. Before the
- * next one is chosen, every thread in such a call must be asleep in it or back, however long the
- * host takes for that: a thread that a call has woken is back before anything else happens.
- * With --deterministic a thread that waits for some time (pause.h) has its turn when modelled
- * time has passed: one that sleeps is waited for then, and one that waits at a futex enters the
- * kernel only then, or before another thread's call wakes it. One that waits for a descriptor
- * (ready.h) enters the kernel when that is ready and it is its turn. Events from outside the
- * process come at any time; a thread that waits for its time lets go on what they bring.
+ * A thread in a system call that may wait (syscalls.def) lets the others go on. Before the next one
+ * is chosen, every thread in such a call must be back or asleep in it, however long the host takes:
+ * a thread that a call has woken is back before anything else happens. With --deterministic a
+ * thread that waits with a timeout (pause.h) gets its turn when modelled time has passed. If it
+ * sleeps, the others then wait for it. If it waits at a futex, it enters the kernel only then, or
+ * just before another thread's call wakes it. A thread that waits for a descriptor (ready.h) enters
+ * the kernel when the descriptor is ready and it is its turn. Events from outside the process come
+ * at any time and end such waits.
  */
 #ifndef GUEST_ORDER_H
 #define GUEST_ORDER_H
@@ -33,12 +32,12 @@ struct order {
     unsigned count;
     struct flow *holder; /* the thread whose turn it is; one thread alone needs none */
     uint64_t moves;      /* counts what holders do */
-    /* somebody in a call may be coming back: */
+    /* a thread in a call may be coming back: */
     bool unsettled;
-    struct flow *left; /* who began to wait last */
-    uint64_t word;     /* who waits at this futex; ORDER_ANY: at any */
-    bool calls;        /* who waits for something else */
-    bool settling;     /* a thread looks whether that is so */
+    struct flow *left; /* the last thread that began to wait */
+    uint64_t word;     /* threads waiting at this futex; ORDER_ANY: at any */
+    bool calls;        /* threads waiting for something else */
+    bool settling;     /* a thread is checking whether any comes back */
     bool called;       /* a call may have made a descriptor ready */
     int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
@@ -46,20 +45,22 @@ struct order {
     uint64_t busy;  /* cycles of threads that have ended */
 };
 
-/* All under the lock, for the thread of the flow. */
+/* Call all of these with the lock held, on the flow's own thread. */
 
-/* A flow begins or ends; the thread whose turn it is makes or ends it. */
+/* A flow begins or ends; the holder makes or ends it. */
 void order_begin(struct flow *f);
 void order_end(struct flow *f);
 /*
- * It has done a little: is it still its turn? Returns when it is. in_block: it is in the middle of
- * guest code, which QEMU may want to stop: then it may return before.
+ * Called when the thread has done a little. If its turn is over, waits for the next one. in_block:
+ * the thread is inside guest code, which QEMU may want to stop: then this may return early.
  */
 void order_check(struct flow *f, bool in_block);
-/* It makes a system call, and is back; over: the time that it was to wait has passed. */
+/*
+ * The thread makes a system call, and is back. over: it has waited for as long as it was to wait.
+ */
 void order_call(struct flow *f, enum flow_call call);
 void order_return(struct flow *f, enum flow_call call, bool over);
-/* In the child of a fork: f is alone, or there is no thread of the guest (NULL). */
+/* In the child of a fork: only f is left, or no thread of the guest (NULL). */
 void order_in_child(struct flow *f);
 
 #pragma GCC visibility pop

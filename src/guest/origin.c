@@ -8,7 +8,7 @@
 
 enum { GENERATIONS = 64 };
 
-/* When a process of the host was started, and by whom; 0 if it is not there. */
+/* When a host process was started, and by whom; 0 if there is no such process. */
 static uint64_t started(int32_t pid, int32_t *parent)
 {
     char name[64], text[1024];

@@ -1,7 +1,7 @@
 /*
- * Which process this is, across execve: the plugin starts afresh with each program, and a program
- * of the host in between has no plugin. A process leaves its number in the run's control; the next
- * program finds it by its process id on the host, or that of its nearest ancestor with an entry.
+ * Recognizes a process across execve: the plugin starts afresh with each program, and a host
+ * program in between has no plugin. A process leaves its number in the run's `control`. The next
+ * program looks it up by its host process id, or by that of its nearest ancestor with an entry.
  */
 #ifndef GUEST_ORIGIN_H
 #define GUEST_ORIGIN_H
@@ -9,7 +9,8 @@
 #include "run.h"
 
 /*
- * The entry of this process, or of an ancestor; NULL if there is none. *same: it is this process.
+ * The entry of this process or of an ancestor; NULL if there is none. *same: true if it is this
+ * process's own.
  */
 struct run_gone *origin_find(struct run_control *run, bool *same);
 /* Leaves an entry for this process. */

@@ -16,7 +16,7 @@
 enum { OPEN_MODE = 0600, NO_FLAGS = DOOR_UNLINK };
 
 static struct {
-    pthread_mutex_t turn; /* whoever asks */
+    pthread_mutex_t turn; /* serializes callers */
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t change;
     bool there, asked;
@@ -26,7 +26,7 @@ static struct {
            .lock = PTHREAD_MUTEX_INITIALIZER,
            .change = PTHREAD_COND_INITIALIZER};
 
-/* What this process may no longer do itself, spex does for it. */
+/* Opens the file or, if this process may not, has spex open it. */
 static int serve(const char *path, int flags)
 {
     int result = flags == NO_FLAGS ? unlink(path) : open(path, flags, OPEN_MODE);
@@ -54,7 +54,7 @@ static void *keep(void *unused)
     return unused;
 }
 
-/* With both locks: the thread has its own root before the guest's call changes that. */
+/* Needs both locks. The thread gets its own root before the guest's call changes the root. */
 static void begin(void)
 {
     pthread_t thread;

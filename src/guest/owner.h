@@ -1,9 +1,8 @@
 /*
- * Opens the files of the run though the guest may have lost the right to: a program that becomes
- * another user, or lives in another root, takes QEMU with it. Credentials are a thread's own, so a
- * thread of the plugin keeps those that the process had before the first call that may change them.
- * A process that is forked or executed later has no such thread: spex opens the files for it
- * (door.h).
+ * Opens the run's files even if the guest has lost the right to: a program that changes its user or
+ * root directory takes QEMU with it. Credentials belong to a thread, so one thread of the plugin
+ * keeps those that the process had before the first call that may change them. A process that is
+ * forked or executed later has no such thread; spex opens the files for it (door.h).
  */
 #ifndef GUEST_OWNER_H
 #define GUEST_OWNER_H
@@ -15,7 +14,7 @@ void owner_call(int64_t number);
 /* Like open with mode 0600, and unlink. */
 int owner_open(const char *path, int flags);
 int owner_unlink(const char *path);
-/* Around a fork. The child starts with what the forking thread may do. */
+/* Called before and after a fork. The child starts with the forking thread's rights. */
 void owner_before_fork(void);
 void owner_after_fork(void);
 void owner_in_child(void);

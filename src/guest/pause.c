@@ -50,8 +50,9 @@ static void set_until(struct vcpu *v, enum pause_kind kind, uint64_t id, uint64_
 }
 
 /*
- * A time that the host's clock is to reach, of a timer or for others than threads of the process:
- * the host gets one as far ahead by its own clock, and the guest its own back after the call.
+ * A time that the host's clock must reach, for a timer or for others than this process's threads:
+ * the host gets a time equally far ahead on its own clock, and the guest gets its own value back
+ * after the call.
  */
 static void lend(struct vcpu *v, uint64_t at)
 {

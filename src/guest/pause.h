@@ -1,6 +1,6 @@
 /*
- * How long system calls wait, as they say themselves (--deterministic): such waits end in modelled
- * time, which is what clocks say (clock.h).
+ * How long system calls wait, according to their arguments (--deterministic). Such waits end in
+ * modelled time, which is the time that clocks show (clock.h).
  */
 #ifndef GUEST_PAUSE_H
 #define GUEST_PAUSE_H
@@ -13,8 +13,8 @@ struct vcpu;
 enum pause_kind {
     PAUSE_NONE,
     PAUSE_SLEEP, /* only time ends it */
-    PAUSE_FUTEX, /* or another thread of the process */
-    PAUSE_OTHER, /* or whatever; the host's clock decides which */
+    PAUSE_FUTEX, /* time or another thread of the process ends it */
+    PAUSE_OTHER, /* anything may end it; the host's clock decides */
 };
 
 struct pause {
@@ -33,7 +33,7 @@ static inline bool pause_over(const struct pause *pause, int64_t result)
     return pause->kind != PAUSE_NONE && pause->result == result;
 }
 
-/* It is over, and it is the thread's turn: time has passed. */
+/* The wait is over, and it is the thread's turn: time has passed. */
 void pause_account(struct vcpu *v, int64_t result);
 
 #endif

@@ -18,9 +18,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv);
 
-/*
- * Compared by hand: a sanitizer treats memory between the constants of a program as out of bounds.
- */
+/* Compared by hand: a sanitizer treats memory between a program's constants as out of bounds. */
 __attribute__((no_sanitize("address"))) static bool has_text(const char *from, size_t size,
                                                              const char *text)
 {
@@ -48,8 +46,8 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *text)
 }
 
 /*
- * QEMU compares the version before it calls us: say the one that it has functions for. Version 4 is
- * good for 9.2 to 11.0, and 7 came without a new function in 11.1.
+ * QEMU compares the version before it calls us: name the version that QEMU's functions fit. Version
+ * 4 fits 9.2 to 11.0; version 7 came in 11.1 without a new function.
  */
 __attribute__((constructor)) static void choose_version(void)
 {

@@ -1,7 +1,7 @@
 /*
- * What the plugin has once. QEMU's callbacks carry no pointer of ours, so it is an object with a
- * name; all that more than one file knows hangs off it. It is whole in the library, and not behind
- * pointers, so that a callback reaches its vCPU in one instruction.
+ * The plugin's one global object. QEMU's callbacks carry no pointer of ours, so it has a name, and
+ * everything that more than one file uses hangs off it. Its parts are in the object itself and not
+ * behind pointers, so that a callback reaches its vCPU in one instruction.
  */
 #ifndef GUEST_PLUGIN_H
 #define GUEST_PLUGIN_H
@@ -13,11 +13,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What qemu72.c knows of QEMU 7.2, once opened. */
+/* Facts about QEMU 7.2, found by qemu72.c when it is opened. */
 struct qemu72 {
     struct qemu72_layout {        /* where the pieces lie */
-        size_t env, cp_regs;      /* in ARMCPU */
-        size_t xregs, pc, pstate; /* in env */
+        size_t env, cp_regs;      /* offsets in ARMCPU */
+        size_t xregs, pc, pstate; /* offsets in env */
     } at;
     struct machine_handler handler;
     struct {
@@ -28,7 +28,7 @@ struct qemu72 {
     void *gic;
 };
 
-/* What qemu11.c knows of a later QEMU. */
+/* Facts about a later QEMU, found by qemu11.c. */
 struct qemu11 {
     struct qemu_register x[32], cpsr; /* x[31] is SP */
     uint64_t period;                  /* period of the counter, ns */
@@ -42,8 +42,8 @@ struct plugin {
     struct order order;
     struct run_control *run; /* shared by the processes of a run; NULL in system mode */
     /*
-     * A program of the host that may wait for this process, or NULL: our time becomes its time when
-     * we end.
+     * A host program that may wait for this process, or NULL: when we end, our time becomes its
+     * time.
      */
     struct run_gone *waits;
     /* system mode */

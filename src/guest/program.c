@@ -57,7 +57,7 @@ static void read_path(struct program *p, uint64_t address)
     set_path(p, *path ? path : NULL);
 }
 
-/* Where its code lies, by the entry that the file and the loader name. */
+/* Finds its code through the entry, which both the file and the loader name. */
 static void find_code(struct program *p, uint64_t entry)
 {
     struct elf elf;

@@ -1,6 +1,6 @@
 /*
- * The program of the process as Linux's loader describes it: the auxiliary vector, which lies
- * after arguments and environment at the stack pointer when the first instruction is executed.
+ * The process's program as Linux's loader describes it: the auxiliary vector, which follows
+ * arguments and environment at the stack pointer when the first instruction is executed.
  */
 #ifndef GUEST_PROGRAM_H
 #define GUEST_PROGRAM_H
@@ -12,7 +12,7 @@
 struct program {
     char path[PATH_MAX]; /* absolute, or empty */
     uint64_t start, end,
-        entry;     /* of its code; of what runs first, which may be the dynamic linker */
+        entry;     /* bounds of its code; entry: what runs first, perhaps the dynamic linker */
     uint64_t vdso; /* where it is, or 0 */
     bool sve, sme; /* the CPU has them */
 };

@@ -1,11 +1,11 @@
 /*
- * QEMU 11.1 and later, through its plugin API version 7. It has no way to add a System
- * register, so the engine does each access itself and skips the instruction; an access that
- * traps to EL2 is UNDEFINED instead. Translation walks the guest's tables (walk.h). PMBIRQ is
- * set and cleared in the redistributor's pending registers: a level that stays high after the
- * interrupt was served does not make it pending again.
+ * QEMU 11.1 and later, through its plugin API version 7. It has no way to add a System register, so
+ * the engine does each access itself and skips the instruction; an access that traps to EL2 is
+ * UNDEFINED instead. Translation walks the guest's tables (walk.h). PMBIRQ is set and cleared in
+ * the redistributor's pending registers: a level that stays high after the interrupt was served
+ * does not make it pending again.
  *
- * Register handles are the same for all vCPUs; reading is of the current one.
+ * All vCPUs share the register handles; a read is always of the current vCPU.
  */
 #include "machine.h"
 
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Not of the API, but exported by binaries that load modules; without it, no timestamps. */
+/* Not part of the API, but exported by binaries that load modules; without it, no timestamps. */
 extern QEMU_PLUGIN_WEAK int64_t qemu_clock_get_ns(int clock);
 
 /* clang-format off */
@@ -161,7 +161,7 @@ static void write_memory(uint64_t pa, const void *data, size_t size)
 static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 {
     /* clang-format off */
-    /* The virt machine's redistributors: two frames of 64 KB a CPU, private interrupts in the
+    /* The virt machine's redistributors: two frames of 64 KB per CPU, private interrupts in the
      * second. */
     enum { GICR = 0x080a0000, STRIDE = 0x20000, SGI_FRAME = 0x10000, ISPENDR0 = 0x200,
            ICPENDR0 = 0x280 };
@@ -240,7 +240,7 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
         if (!plugin.qemu11.x[i].known)
             return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s%u",
                              i == 31 ? "sp, number " : "x", i);
-    /* Those of EL2 are there if the machine has it, TCR2 if the CPU has FEAT_TCR2. */
+    /* EL2's registers exist if the machine has EL2, TCR2 if the CPU has FEAT_TCR2. */
     for (size_t i = 0; i < REGISTERS; i++)
         if (!registers[i].handle.known && (registers[i].enc >> 11 & 7) != 4 &&
             strncmp(registers[i].name, "TCR2", 4))

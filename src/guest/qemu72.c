@@ -1,8 +1,7 @@
 /*
- * QEMU 7.2 as Debian 12 builds it. Its binary exports the functions used here, but
- * their structures are private to QEMU 7.2: they are found through its own migration
- * description and proven on registers whose contents are known. Anything else is
- * refused. Read-only once opened.
+ * QEMU 7.2 as Debian 12 builds it. Its binary exports the functions used here, but its structures
+ * are private. We find their members through QEMU's own migration description and verify them on
+ * registers with known contents. Anything else is refused. Read-only once opened.
  */
 #include "machine.h"
 
@@ -34,7 +33,7 @@ extern WEAK char vmstate_arm_cpu[];
 extern WEAK char hw_compat_7_1[], hw_compat_7_2[]; /* machines of 7.1 in 7.2, of 7.2 in 8.0 */
 extern WEAK __thread void *current_cpu;
 
-/* One System register of QEMU. */
+/* One of QEMU's System registers. */
 struct reg_info {
     const char *name;
     uint8_t cp, crn, crm, op0, op1, op2;
@@ -266,7 +265,7 @@ static const char *prove(unsigned vcpu)
 
 /* ---- registers of ours ---- */
 
-/* On every vCPU; lowest_el is the least Exception level that may name it at all. */
+/* Adds it to every vCPU; lowest_el is the lowest Exception level that may name it at all. */
 static void define(const char *name, unsigned enc, unsigned lowest_el, bool writable)
 {
     static const int rights[4] = {0xff, 0xfc, 0xf0, 0xc0}; /* read and write from EL0..EL3 up */

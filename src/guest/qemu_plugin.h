@@ -1,8 +1,8 @@
 /*
- * QEMU's TCG plugin interface, API version 1 (QEMU 6.2 to 8.2), as far as spex
- * uses it. Debian does not package QEMU's header; these are our own declarations
- * of the exported functions. What version 7 (QEMU 11.1) declares in another way or
- * adds is in qemu_plugin7.h; the rest is the same there.
+ * QEMU's TCG plugin interface, API version 1 (QEMU 6.2 to 8.2): the part that spex uses. Debian
+ * does not package QEMU's header; these are our own declarations of the exported functions.
+ * Whatever version 7 (QEMU 11.1) adds or declares differently is in qemu_plugin7.h; the rest is the
+ * same there.
  */
 #ifndef GUEST_QEMU_PLUGIN_H
 #define GUEST_QEMU_PLUGIN_H

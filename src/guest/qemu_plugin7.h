@@ -1,9 +1,9 @@
 /*
- * QEMU's TCG plugin interface, API versions 3 to 7 (QEMU 9.1 to 11.1), as far as it differs from
- * version 1 and spex uses it. What begins with qemu_plugin7_ has that form in version 7; memory can
- * be read from version 4 on, registers from version 2, instructions are copied from version 3 on.
- * Functions whose declaration changed have names of their own here; those that are new are weak, so
- * that an older QEMU loads the plugin.
+ * QEMU's TCG plugin interface, API versions 3 to 7 (QEMU 9.1 to 11.1): the parts that spex uses and
+ * that differ from version 1. Names that begin with qemu_plugin7_ have the form of version 7.
+ * Memory can be read from version 4 on, registers from version 2; instructions are copied from
+ * version 3 on. A function whose declaration changed has its own name here; new functions are weak,
+ * so that an older QEMU can load the plugin.
  */
 #ifndef GUEST_QEMU_PLUGIN7_H
 #define GUEST_QEMU_PLUGIN7_H

@@ -1,6 +1,6 @@
 /*
- * Guest registers by the plugin interface, API version 2 and later: by name, of the vCPU whose
- * thread asks, in callbacks that were registered as reading registers.
+ * Guest registers through the plugin interface, API version 2 and later. They are read by name, for
+ * the current thread's vCPU, in callbacks registered to read registers.
  */
 #ifndef GUEST_QEMU_REGISTERS_H
 #define GUEST_QEMU_REGISTERS_H

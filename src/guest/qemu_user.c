@@ -1,6 +1,6 @@
 /*
- * The plugin in user mode on each version of QEMU's interface: what QEMU calls, in the form that it
- * has there, and what it becomes (life.c, user.c).
+ * The plugin in user mode on each version of QEMU's interface: receives QEMU's calls in that
+ * version's form and passes them on (life.c, user.c).
  */
 #include "qemu_plugin7.h"
 #include "user.h"

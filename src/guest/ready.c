@@ -41,7 +41,7 @@ static void add(struct ready *r, int fd, short events)
     r->files[r->count++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Does the socket wait, for connections or for bytes, until there are some? */
+/* Would the socket wait until there are connections or bytes? */
 static bool socket_waits(int fd, bool accepts)
 {
     struct timeval limit = {0};
@@ -91,7 +91,9 @@ static void find_write(struct ready *r, int fd, uint64_t size)
     r->much = size > PIPE_BUF;
 }
 
-/* With a set of signals: only the kernel can let these in. The same with no time to wait. */
+/*
+ * False for a call with a set of signals, which only the kernel can let in, and for a timeout of 0.
+ */
 static bool waits(uint64_t time, uint64_t signals)
 {
     uint64_t t[2] = {0};

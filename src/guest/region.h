@@ -1,7 +1,7 @@
 /*
- * Sampling only parts of a run: between two marker functions of the program, by words on a FIFO
- * (--control), after a delay, until the file reaches its limit. A thread checks whenever its unit
- * may take a sample, and every REGION_POLL operations while it is switched off.
+ * Samples only parts of a run: between two marker functions of the program, by words on a FIFO
+ * (--control), after a delay, or until the file reaches its limit. A thread checks whenever its
+ * unit may take a sample, and every REGION_POLL operations while sampling is off.
  */
 #ifndef GUEST_REGION_H
 #define GUEST_REGION_H

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Up to version 1 of the plugin interface: of QEMU itself. */
+/* Up to version 1 of the plugin interface: QEMU's own functions. */
 static void *(*get_cpu)(int);
 static int (*read_register)(void *, struct qemu_plugin7_bytes *, int);
 static __thread struct qemu_plugin7_bytes *bytes;
@@ -90,8 +90,8 @@ static bool read_host(const void *from, void *to, size_t size)
 }
 
 /*
- * Where guest memory begins: QEMU's variable, or what makes the program's code the same here and
- * there. Mostly at 0.
+ * Finds where guest memory begins, mostly 0: QEMU's variable, or else the host offset at which the
+ * program's code is found.
  */
 static bool find_memory(uint64_t pc)
 {
@@ -171,8 +171,8 @@ enum { /* numbers that QEMU's debugger interface has for them */
 };
 
 /*
- * Is the state of the CPU at this offset of its object? Every register that QEMU shows must be
- * there.
+ * Does the CPU's state begin at this offset of QEMU's object? Every register that QEMU shows must
+ * be there.
  */
 static bool is_env(const char *at, const uint64_t registers[33])
 {
@@ -180,8 +180,8 @@ static bool is_env(const char *at, const uint64_t registers[33])
 }
 
 /*
- * The object has a pointer to the state, which lies in the object after it. An offset is
- * accepted if all general registers are there, with SP and PC not zero.
+ * The object points to the state, which comes after it in the same memory. An offset is accepted if
+ * all general registers are there and SP and PC are not zero.
  */
 bool regs_open_vectors(unsigned vcpu)
 {
@@ -254,7 +254,7 @@ uint64_t regs_host(uint64_t address)
     return address + guest_base;
 }
 
-/* The same place in every vCPU; 0: not known yet. */
+/* Offset of the registers, the same in every vCPU; 0: not known yet. */
 static size_t sp_offset;
 
 static size_t find_registers(const char *cpu, const uint64_t values[32])

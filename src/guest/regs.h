@@ -1,7 +1,7 @@
 /*
- * Guest registers and memory in user mode. The plugin interface shows registers from version 2 on,
- * memory from version 4; QEMU 6.2 to 8.2 as Debian builds it exports the function that its
- * debugger interface uses. Nothing depends on structures of QEMU.
+ * Guest registers and memory in user mode. The plugin interface shows registers from version 2 on
+ * and memory from version 4 on. QEMU 6.2 to 8.2, as Debian builds it, exports the function that its
+ * debugger interface uses. Nothing depends on QEMU's structures.
  */
 #ifndef GUEST_REGS_H
 #define GUEST_REGS_H
@@ -11,40 +11,42 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the plugin's installation; api: version of its interface. False: this QEMU does not show them.
- */
+/* Called when the plugin is installed. api: the version of its interface. False if this QEMU does
+ * not show registers. */
 bool regs_open(unsigned api);
-/* On the first thread; pc: where the first block is. */
+/* Called on the first thread; pc: where the first block is. */
 bool regs_find(uint64_t pc);
-/* In system mode instead of these two, on a vCPU's thread: official registers and memory alone. */
+/* In system mode instead of these two, on a vCPU's thread: uses only the official interface. */
 bool regs_find_system(unsigned api);
-/* What callbacks that read registers are registered with. */
+/* The flags for callbacks that read registers. */
 enum qemu_plugin_cb_flags regs_flags(void);
 /*
- * Are they exact in every such callback, not only at the entry of a block and before SVE accesses?
+ * Are registers exact in every such callback, or only at the entry of a block and before SVE
+ * accesses?
  */
 bool regs_anywhere(void);
 /* 0..30 X, 31 SP, 32 PC; of the thread's own vCPU. Exact at the entry of a block only. */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
 /*
- * SVE registers; exact also before an SVE load or store, like those above. False if this QEMU
- * does not show them, or its CPU has none. Once, at the entry of the first block.
+ * SVE registers, exact at the same points as those above and also before an SVE load or store.
+ * False if this QEMU does not show them or its CPU has none. Call once, at the entry of the first
+ * block.
  */
 enum { REGS_VECTOR = 256 }; /* bytes of the largest one */
 bool regs_open_vectors(unsigned vcpu);
 unsigned regs_vector_length(void); /* bytes, of the thread's own vCPU as it is now; 0: no SVE */
 void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
 void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
-/* Where guest memory lies in this process. */
+/* Where an address of the guest is in this process. */
 uint64_t regs_host(uint64_t address);
 /* X29, X30 and SP, for QEMUs that do not tell where they are. */
 struct regs_copy {
     uint64_t x29, x30, sp;
 };
 /*
- * Where QEMU keeps X0 to X30 and SP of a vCPU, one after the other: found by their contents, so
- * that no layout is assumed. Returns the place of SP, exact at the entry of a block; NULL if it is
- * not found now.
+ * Finds where QEMU keeps X0 to X30 and SP of a vCPU, one after the other. It searches for their
+ * contents, so that no layout is assumed. Returns the place of SP, exact at the entry of a block;
+ * NULL if it was not found this time.
  */
 const uint64_t *regs_stack_pointer(unsigned vcpu);
 bool regs_places(void); /* can they be found? */

@@ -47,7 +47,7 @@ enum {
     RUN_PASS = 16,
 };
 
-/* What the end of a run needs; any value is harmless. */
+/* Settings needed at the end of a run; any value is harmless. */
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start; /* start of the AUX data in `data` */
@@ -61,7 +61,7 @@ struct run_gone {
     int32_t host_pid;
     uint32_t task;    /* task that it used to be, or RUN_NO_TASK */
     uint64_t started; /* start time of the host's process, since process ids are reused */
-    uint64_t clock;   /* of it, or of the last process that it started and that has ended */
+    uint64_t clock;   /* clock of the process, or of the last one it started that has ended */
 };
 
 struct run_control {
@@ -77,16 +77,15 @@ struct run_control {
     uint32_t zva_bytes; /* bytes that DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
-    bool truth_parts;                           /* in the regions alone (region.h) */
+    bool truth_parts;                           /* count only inside the regions (region.h) */
     bool stacks;                                /* keep call stacks */
-    bool allocs;                                /* and allocations */
+    bool allocs;                                /* keep allocations */
     bool deterministic;                         /* waits end in modelled time (pause.h) */
     bool regions;                               /* sampling is not on all the time (region.h): */
     char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
     uint64_t delay;                             /* cycles without samples at the beginning */
     uint64_t max_size;                          /* bytes of `data` with records; 0: any */
-    char door[RUN_DOOR]; /* who has lost the right to open these files asks there (door.h); or empty
-                          */
+    char door[RUN_DOOR];                        /* name of the door's socket (door.h), or empty */
     uint8_t pass[RUN_PASS];
     /* shared, atomic */
     uint32_t installed;                /* the plugin runs */
@@ -107,7 +106,7 @@ struct run_control {
         int32_t host_pid;
         uint64_t clock;
     } ended[RUN_ENDED]; /* processes by number: their last clock, for who waits for them */
-    struct run_gone gone[RUN_GONE]; /* by number */
+    struct run_gone gone[RUN_GONE]; /* indexed by number */
     uint64_t busy[RUN_CPUS / 64];   /* CPU numbers in use */
     uint64_t clock[RUN_CPUS];       /* when the last thread left that CPU */
     /* `data`: written by whoever holds its lock (flock) */
@@ -145,8 +144,8 @@ struct run_task {
     uint64_t stacks_cut;             /* stacks with frames left out in the middle, */
     uint64_t stacks_doubted;         /* stacks with frames that may be wrong */
     uint64_t allocs;                 /* records whose data was in a block */
-    uint64_t illegal_pc; /* instruction at which the program ended, perhaps because of it; or 0 */
-    uint32_t illegal;    /* that */
+    uint64_t illegal_pc; /* address at which the program ended, perhaps because of it; or 0 */
+    uint32_t illegal;    /* the instruction there */
     struct uarch_counts counts;
 };
 
@@ -157,8 +156,7 @@ enum run_event_type {
     RUN_PROTECT, /* address, length, prot */
     RUN_MOVE,    /* mremap: address, length, address before */
     RUN_STACK,   /* a new thread's stack pointer; text: "[stack:TID]" */
-    RUN_JIT,  /* a file of a just-in-time compiler: file number, bytes written; text: its path once
-                 opened */
+    RUN_JIT,  /* file of a just-in-time compiler: number, bytes written; text: path once opened */
     RUN_FORK, /* this task begins */
     RUN_EXIT,
     RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */
@@ -173,7 +171,7 @@ struct run_event {
     uint32_t prot, flags;
 };
 
-/* One block's worth of truth, or one instruction's, in N.truth. */
+/* Exact counts of one block or one instruction, in N.truth. */
 struct run_truth {
     uint64_t pc;
     uint64_t count; /* instructions: block != 0: times the block was entered */
@@ -185,8 +183,8 @@ struct run_truth {
     uint64_t l2_miss, none; /* none: padding to the size of struct run_call */
 };
 
-/* In place of one: calls from an instruction to a function, and what was counted until they
- * returned. */
+/* In place of a run_truth: calls from an instruction to a function, with what was counted until
+ * they returned. */
 enum {
     RUN_OPERATIONS,
     RUN_L1_MISS,

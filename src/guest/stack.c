@@ -36,7 +36,7 @@ void stack_end(struct stack *s)
     *s = (struct stack){0};
 }
 
-/* Ends the frames after number i, and handlers whose frames have all ended. */
+/* Ends the frames after number i, and each handler whose frames have all ended. */
 static void cut_to(struct stack *s, size_t i)
 {
     struct stack_room *room = s->room;
@@ -147,7 +147,7 @@ struct parked {
     uint64_t since;
 };
 
-/* Of the process: a coroutine may go on in another thread. */
+/* Shared by the process: a coroutine may go on in another thread. */
 static struct {
     pthread_mutex_t lock;
     uint64_t sp[STACK_PARKED]; /* stack pointer of each innermost frame; 0: free */
@@ -238,9 +238,9 @@ static bool waits_for(const struct parked *p, uint64_t pc)
 
 /* How sure we are that control came back to a stack that was left. */
 enum resume {
-    RESUME_CALL,   /* to where a call returns, at its stack pointer */
-    RESUME_INSIDE, /* at that stack pointer, to the function that left it (glibc's swapcontext) */
-    RESUME_COPIED, /* to where a call returns, but the stack has moved (Go) */
+    RESUME_CALL,   /* control went to a return address, with that call's stack pointer */
+    RESUME_INSIDE, /* inside the function that left, at that stack pointer (glibc's swapcontext) */
+    RESUME_COPIED, /* control went to a return address, but the stack has moved (Go) */
 };
 
 static size_t find_parked(uint64_t pc, uint64_t sp, enum resume how)

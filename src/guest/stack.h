@@ -58,8 +58,8 @@ struct stack_room {
 
 struct stack {
     struct stack_frame *top, *end;
-    const void *last;   /* for the caller: the block that was entered last */
-    const uint64_t *sp; /* for the caller: guest's stack pointer; before it X30, X29, ... */
+    const void *last;   /* kept for the caller: the block entered last */
+    const uint64_t *sp; /* kept for the caller: guest's stack pointer; before it X30, X29, ... */
     struct stack_room *room;
     uint32_t gap; /* not 0: frames between this and the next are missing */
     bool moved;   /* the stack pointer got a register's value since the last arrival */
@@ -95,7 +95,7 @@ stack_quick(struct stack *s, unsigned turn, uint64_t next, uint64_t pc, uint64_t
     return turn == STACK_JUMP && top->sp >= sp;
 }
 
-/* What is left to do when stack_quick() was false. */
+/* Does the rest when stack_quick() was false. */
 void stack_arrive(struct stack *stack, const struct stack_arrival *arrival);
 
 /*
@@ -103,7 +103,7 @@ void stack_arrive(struct stack *stack, const struct stack_arrival *arrival);
  * that ends it; the thread was at pc with its stack pointer at was.
  */
 void stack_signal(struct stack *stack, uint64_t pc, uint64_t was, uint64_t sp, uint64_t x30);
-/* It is over, by rt_sigreturn: the thread goes on with these registers. */
+/* The handler is over, by rt_sigreturn: the thread goes on with these registers. */
 void stack_signal_end(struct stack *stack, uint64_t pc, uint64_t sp, uint64_t x30);
 
 enum stack_note { STACK_CUT = 1, STACK_DOUBTED = 2 };

@@ -16,8 +16,7 @@ enum start_word { /* words of the file, each ended by a zero */
                   START_CPU,
                   START_SEED,
                   START_SYSROOT,
-                  START_SPACE, /* QEMU 9.2 and later: bytes of the guest's address space; or empty
-                                */
+                  START_SPACE, /* bytes of the address space (QEMU 9.2 on), or empty */
                   START_STACK, /* bytes of the main thread's stack; or empty: QEMU's 8 MB */
                   START_SPEX,  /* spex itself, for trace.c */
                   START_WORDS
@@ -28,7 +27,7 @@ struct start {
     const char *word[START_WORDS];
 };
 
-/* What seccomp's filter of trace.c lets pass: the sixth argument of execveat, which has five. */
+/* Marker that trace.c's seccomp filter lets pass: a sixth argument of execveat, which has five. */
 #define START_MAGIC 0x53706578
 
 bool start_read(const char *directory, struct start *start); /* false with errno */

@@ -23,7 +23,7 @@ static bool begins_with(const char *name, const char *start)
     return !strncmp(name, start, strlen(start));
 }
 
-/* Scalar base: the rows whose names end with _ss and _si. */
+/* Rows with a scalar base: their names end with _ss and _si. */
 static bool decode_contiguous(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
 {
     unsigned replicated = begins_with(name, "LD1RQ") ? 16 : begins_with(name, "LD1RO") ? 32 : 0;
@@ -197,7 +197,7 @@ static void add(struct sve_list *list, uint64_t va, uint32_t size)
     list->item[list->count++].size = size;
 }
 
-/* Is it mapped? A load that must not fault does not access it otherwise. */
+/* Is the address mapped? If not, a load that must not fault does not access it. */
 static bool is_there(uint64_t va)
 {
     char byte;

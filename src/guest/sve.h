@@ -11,7 +11,7 @@
 
 enum sve_form {
     SVE_CONTIGUOUS, /* base + offset, elements one after the other */
-    SVE_WHOLE,      /* the same without a predicate: LDR, STR */
+    SVE_WHOLE,      /* one vector or predicate without a predicate: LDR, STR */
     SVE_ONE,        /* one element for all lanes: LD1R */
     SVE_OFFSETS,    /* base + a vector of offsets */
     SVE_BASES,      /* a vector of bases + offset */
@@ -53,7 +53,7 @@ struct sve_list {
     uint64_t lowest;
 };
 
-/* What the next instruction of the vCPU accesses: runs of at most `run` bytes, or elements. */
+/* The next instruction's accesses on this vCPU: runs of at most `run` bytes, or elements. */
 void sve_list(const struct sve *sve, unsigned vcpu, unsigned run, struct sve_list *list);
 
 #endif

@@ -1,4 +1,6 @@
-/* SVE loads and stores of a program: to the model, or to the sample that is of one. */
+/*
+ * SVE loads and stores in user mode: passes them to the model, or to the sample of such an access.
+ */
 #include "need.h"
 #include "plugin.h"
 #include "sve.h"
@@ -41,7 +43,7 @@ void sve_switch(unsigned vcpu, void *data)
         streaming.now = word >> 8 & 1;
 }
 
-/* The kernel leaves streaming mode, and comes back to it from a handler alone. */
+/* A handler is entered: the kernel leaves streaming mode until the handler returns. */
 void sve_signalled(void)
 {
     streaming.before = streaming.now;

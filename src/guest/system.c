@@ -148,7 +148,7 @@ static void make_vcpu(unsigned index)
     if (plugin.sys.model)
         need(timing_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
     unit_log_boot(&v->unit);
-    v->el = 1; /* as the boot code left it */
+    v->el = 1; /* the boot code leaves it at EL1 */
     v->pstate = plugin.sys.machine->pstate(index);
     plugin.sys.vcpu[index] = v;
 }

@@ -17,7 +17,7 @@ static uint64_t physical(qemu_plugin_meminfo_t info, uint64_t va)
     return qemu_plugin_hwaddr_phys_addr(where);
 }
 
-/* Of an access that QEMU does not show. */
+/* The result for an access that QEMU does not show. */
 static uint64_t translated(struct sys_vcpu *v, uint64_t va)
 {
     enum { E2H = 34, TGE = 27 };
@@ -121,7 +121,7 @@ static void any_access(struct sys_vcpu *v, timing_access word, unsigned size)
     system_access(v, word);
 }
 
-/* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
+/* Atomics and Store-Exclusive show as a load and a store; only the store counts as the access. */
 static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     if (qemu_plugin_mem_is_store(info))
@@ -142,7 +142,7 @@ static bool must_not_watch(const struct spex_op *op)
     return op->flags & SPEX_OPF_GATHER;
 }
 
-/* Before an SVE instruction: what it will access, by its registers. */
+/* Called before an SVE instruction: computes its accesses from its registers. */
 static void on_sve(unsigned index, void *data)
 {
     struct sys_vcpu *v = plugin.sys.vcpu[index];

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What concerns other vCPUs, too. */
+/* Call before touching state that is shared with other vCPUs. */
 static void begin(void)
 {
     if (plugin.sys.vcpus > 1)
@@ -66,7 +66,7 @@ void system_store(struct sys_vcpu *v, timing_access word, unsigned size)
 
 /* ---- blocks ---- */
 
-/* Those of DC ZVA were noted at the entry of the block: puts them where they belong. */
+/* DC ZVA accesses were noted at the entry of the block: puts them where they belong. */
 static void sort_words(struct sys_vcpu *v)
 {
     for (uint32_t i = 1; i < v->word_count; i++) {

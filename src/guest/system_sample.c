@@ -23,7 +23,7 @@ void system_synchronize(struct sys_vcpu *v, bool exception)
         unit_log_context_sync(&v->unit);
 }
 
-/* Samples whose time is over. */
+/* Completes samples whose time is over. */
 void system_land(struct sys_vcpu *v, uint64_t now)
 {
     for (uint32_t i = 0; i < v->flying;) {
@@ -252,7 +252,7 @@ static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool 
     return offset < 0x800;
 }
 
-/* An atomic that could not be done in its block is executed alone: the block ended before it. */
+/* An atomic that could not be done in its block is run on its own: the block ended before it. */
 static bool done_again(struct sys_vcpu *v, const struct block *block)
 {
     const struct block *from = v->block;

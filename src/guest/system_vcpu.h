@@ -132,7 +132,7 @@ void system_on_foreign(unsigned vcpu, void *data);
 void system_settle(struct sys_vcpu *v, uint32_t n);
 /* The rest of the current block is about to be executed. */
 void system_plan(struct sys_vcpu *v);
-/* Samples in flight whose time is over by `now` of the model's clock are complete. */
+/* Completes samples in flight that end by `now`, a time of the model's clock. */
 void system_land(struct sys_vcpu *v, uint64_t now);
 /* A context synchronization event. */
 void system_synchronize(struct sys_vcpu *v, bool exception);
@@ -169,7 +169,7 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block);
 extern const struct machine_handler system_handler;
 /* Instruments an instruction that concerns the unit: PSB CSYNC, ISB, MRS, MSR. */
 void system_watch_register(struct qemu_plugin_insn *insn, struct insn *at);
-/* How callbacks must be registered that look at registers. */
+/* The flags for callbacks that read registers. */
 enum qemu_plugin_cb_flags system_reading(void);
 
 #pragma GCC visibility pop

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Where the unit believes the Profiling Buffer to be: kernel memory. */
+/* The unit's address of the Profiling Buffer: kernel memory. */
 #define BUFFER_BASE UINT64_C(0xffff800010000000)
 
 /* ---- the unit's host ---- */
@@ -99,7 +99,7 @@ static uint8_t *beside(struct task *task, size_t size)
     return task->stacks + task->shared->stacks_head;
 }
 
-/* The unit made a record of the operation whose stack was remembered. */
+/* The unit made a record of the operation whose stack was remembered: writes the stack. */
 static void add_stack(struct task *task)
 {
     struct run_task *s = task->shared;
@@ -117,7 +117,7 @@ static void add_stack(struct task *task)
     s->stacks_doubted += (task->chain_notes & STACK_DOUBTED) != 0;
 }
 
-/* The same for a record whose data was in a block. */
+/* The unit made a record whose data was in a block: writes the allocation. */
 static void add_alloc(struct task *task)
 {
     struct run_task *s = task->shared;

@@ -57,7 +57,7 @@ uint32_t task_reserve(int32_t *cpu);
  */
 void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
                 bool new_process, uint64_t start);
-/* The same process as another program: its number, its time and its files go on. */
+/* Continues a process that became another program: its number, its time and its files stay. */
 void task_resume(struct task *task, uint32_t id);
 /* Gives its CPU number up, or takes one again; before, everything it holds is written. */
 void task_give_cpu(struct task *task, uint64_t clock);

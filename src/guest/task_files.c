@@ -300,7 +300,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     return kept;
 }
 
-/* How much of it may be added: nothing is kept beyond the largest size of the file. */
+/* How many bytes may be added: nothing is kept beyond the largest size of the file. */
 static uint64_t within_limit(const struct task *task, uint64_t bytes)
 {
     uint64_t end = plugin.run->end + AUXTRACE_SIZE, most = plugin.run->max_size, records;

@@ -130,7 +130,7 @@ static pid_t process_of(pid_t tid)
     return pid;
 }
 
-/* What the current call would execute, as a path for the process; "" if that is not known. */
+/* The path that the current call would execute, as the process sees it; "" if it is not known. */
 static void path_of(pid_t tid, pid_t pid, const struct user_regs_struct *r, char path[IMAGE_PATH])
 {
     char text[IMAGE_PATH], link[IMAGE_PATH + 64];
@@ -145,7 +145,7 @@ static void path_of(pid_t tid, pid_t pid, const struct user_regs_struct *r, char
         snprintf(link, sizeof link, "/proc/%d/%s", (int)pid, text + 11);
     else
         link[0] = '\0';
-    /* By its real name: the descriptor may be closed by then. */
+    /* Resolve the link: the descriptor may be closed by then. */
     if (link[0] ? !realpath(link, path) : snprintf(path, IMAGE_PATH, "%s", text) < 0)
         path[0] = '\0';
 }
@@ -375,7 +375,7 @@ static bool is_traced(void)
     return tracer != 0;
 }
 
-/* In a child of a child, so that the process never waits for it by mistake. */
+/* Runs in a grandchild, so that the process never waits for it by mistake. */
 static void start_supervisor(const char *spex, const char *directory, pid_t tid, int fd)
 {
     char thread[16], descriptor[16];

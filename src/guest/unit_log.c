@@ -18,7 +18,7 @@ __attribute__((format(printf, 4, 0))) static void append(char *text, size_t room
         *size = *size + (size_t)n < room ? *size + (size_t)n : room - 1;
 }
 
-/* One line of this CPU; lines are written whole, so that those of CPUs do not mix. */
+/* Writes one line of this CPU, whole, so that lines of different CPUs do not mix. */
 __attribute__((format(printf, 2, 3))) static void line(struct unit_log *log, const char *format,
                                                        ...)
 {
@@ -49,7 +49,7 @@ static void flush(struct unit_log *log, char *text, size_t *size)
     *size = 0;
 }
 
-/* What a callback reported: written before or after the line of the current call. */
+/* A callback's report: written before or after the line of the current call. */
 __attribute__((format(printf, 2, 3))) static void before(struct unit_log *log, const char *format,
                                                          ...)
 {

@@ -34,7 +34,7 @@ static void on_marker(unsigned vcpu, void *data)
     sample_marker(v, value & ~UINT64_C(3));
 }
 
-/* Where the marker functions are in this program. */
+/* Finds the marker functions in this program. */
 static void find_markers(const struct program *program)
 {
     const char *path = program->path;
@@ -136,7 +136,7 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
                                                QEMU_PLUGIN_CB_NO_REGS, &block->insns[count - 1]);
 }
 
-/* What of this program is made ideal. */
+/* Finds what to make ideal in this program. */
 static void read_ideal(void)
 {
     struct engine_ideal one;

@@ -34,7 +34,7 @@ enum {
 
 /* ---- a vCPU ---- */
 
-/* What callbacks touch each time: a cache line of its own. */
+/* Members that callbacks touch each time, in a cache line of their own. */
 struct hot {
     _Alignas(64) struct vcpu *vcpu;
     /* without a model: operations before the one that the unit may sample, the time */
@@ -86,16 +86,16 @@ struct vcpu {
     } before;
     uint64_t argument[6];  /* arguments of the current system call */
     struct regs_copy copy; /* turns_copy() */
-    bool makes;            /* a thread, which has not begun */
-    unsigned made;         /* or this one, plus one, which may never begin */
+    bool makes;            /* the call makes a thread, which has not begun yet; */
+    unsigned made;         /* 1 + index of the vCPU that it made, which may never begin */
     uint64_t clear_tid;    /* where the kernel wakes joiners when the thread ends */
     /* --allocs */
     struct allocs_call call;
     const uint64_t *registers; /* X0 to X30, SP; NULL: not found yet */
-    struct stack callers;      /* with --stacks and the full model: for the guest's thread */
+    struct stack callers;      /* --stacks, full model: the stack as the guest's thread sees it */
 };
 
-/* One more word into the ring. */
+/* Appends a word to the ring. */
 static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64_t word)
 {
     uint64_t *at = h->at;
@@ -148,14 +148,14 @@ static inline void hot_access(struct hot *h, uint64_t word)
         hot_push(h, word);
 }
 
-/* One of a process. */
+/* State of the process; there is one. */
 struct user {
     struct timing *timing; /* NULL: --model none */
     bool full;             /* there is a model: flow.h */
-    bool sampled;          /* with details near samples alone: detail.h */
+    bool sampled;          /* details only near samples: detail.h */
     bool truth;
     bool stacks; /* call stacks are kept */
-    bool allocs; /* and allocations */
+    bool allocs; /* allocations are kept */
     bool copies; /* registers are copied at each block */
     bool registers;
     unsigned api;  /* version of QEMU's plugin interface */
@@ -164,7 +164,7 @@ struct user {
     struct program program;
     uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
     uint32_t vl;          /* bits of an SVE vector, where code is being translated; 0: not shown */
-    uint32_t svl;         /* in streaming mode; 0: not known yet */
+    uint32_t svl;         /* vector length in streaming mode; 0: not known yet */
     bool streaming;       /* streaming mode where code is being translated */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
@@ -204,16 +204,16 @@ static inline bool is_prefetch(const struct spex_op *op)
 
 /* ---- hot.c ---- */
 
-/* Has QEMU call at the entry of a block, that of a signal handler or not; and at an access. */
+/* Has QEMU call us at the entry of a block (of a signal handler or not), or at an access. */
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler);
 void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
 
 /* ---- sample.c ---- */
 
-/* An operation without accesses that should have had some: says so in the outcome, or counts it. */
+/* An operation that had no accesses but should have had some: sets the outcome, or counts it. */
 void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
                    bool exception);
-/* What the record says the operation was. */
+/* The operation as the record will show it. */
 const struct spex_op *sample_op(const struct spex_op *op, const struct spex_outcome *out);
 
 /* The armed operation is in the block that was entered just now. */
@@ -235,22 +235,22 @@ void sample_settle(struct vcpu *v);
 void sample_begin(struct vcpu *v);
 void sample_end(struct vcpu *v);
 
-/* Is the signal whose frame is here one that an instruction raised? */
+/* Was the signal with this frame raised by an instruction? */
 bool sample_fault(uint64_t frame);
 
 /* ---- turns.c: call stacks ---- */
 
-/* In place of a block: for a thread that begins, and for one that goes on without a turn. */
+/* Used in place of a block, for a thread that begins or that goes on without a turn. */
 extern const struct block turns_start, turns_none;
 /* A thread begins. */
 void turns_begin(struct hot *h);
-/* Where registers must be read each time: the stack pointer, or all that is needed. */
+/* If registers must be read each time: reads the stack pointer, or all that are needed. */
 void turns_copy(struct vcpu *v, bool all);
 /* stack_quick() was false at the entry of this block. */
 void turns_arrive(struct hot *h, const struct block *block);
 /* Sampled detail, far from samples: control went from the end of a block to this one. */
 void turns_far(struct hot *h, const struct block *last, const struct block *block);
-/* The full model: the registers that the model's thread needs for it go to the ring. */
+/* The full model: writes the registers that the model's thread will need to the ring. */
 void turns_tell(struct hot *h, const struct block *last);
 /* A handler is entered: fills in what the stack needs. With the full model only that. */
 void turns_signalled(struct vcpu *v, struct flow_signal *signal);
@@ -268,9 +268,9 @@ void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, ui
 
 /* The block of these instructions at pc, made or found. */
 struct block *block_get(uint64_t pc, const uint32_t *words, size_t count);
-/* Its address follows from registers, and no callback is needed (without a model). */
+/* Its address can be computed from registers, without a callback (and without a model). */
 bool block_by_registers(const struct insn *insn);
-/* In the child of a fork: rows of truth in a file of its own. */
+/* In the child of a fork: counts truth in a file of its own. */
 void block_forked(void);
 /* A row for a call, with the lock held; NULL if the disk is full. */
 struct run_call *block_new_call(void);
@@ -279,7 +279,7 @@ void block_resumed(void);
 
 /* ---- sve_user.c ---- */
 
-/* What is to be known of an SVE instruction; NULL for others. */
+/* Facts about an SVE instruction; NULL for others. */
 const struct sve *sve_make(uint32_t word, const struct spex_op *op);
 /* Callbacks before it. */
 void sve_execute(unsigned vcpu, void *data);
@@ -313,7 +313,7 @@ void doubt_ends(void);
 
 /* ---- qemu_user.c ---- */
 
-/* Has QEMU call what is in user.h and below. */
+/* Has QEMU call the functions in user.h and below. */
 void qemu_user_install(qemu_plugin_id_t id, unsigned api);
 
 /* ---- life.c ---- */

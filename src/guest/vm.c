@@ -25,7 +25,7 @@ void vm_config_default(struct vm_config *config)
     spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
-    config->unit.choices.not_taken_target = 1; /* as real cores do */
+    config->unit.choices.not_taken_target = 1; /* real cores do this */
     uarch_config_preset("neoverse-n1", &config->model, NULL);
     config->model.sampled = true;
     snprintf(config->features, sizeof config->features, "max");

@@ -2,7 +2,7 @@
 
 #include "base/bits.h"
 
-/* Fault Status Codes; the level is added. Level -1 has codes of its own. */
+/* Fault Status Codes, to which the level is added. Level -1 has its own codes. */
 /* clang-format off */
 enum { ADDRESS_SIZE = 0x00, TRANSLATION = 0x04, ACCESS_FLAG = 0x08, PERMISSION = 0x0c,
        ABORT_ON_WALK = 0x14 };

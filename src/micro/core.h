@@ -171,7 +171,7 @@ static const struct row {
             {"paged", kernel_paged, kernel_paged_end, 128, 4160},
             {"straight", kernel_straight, kernel_straight_end, 32768, 4}};
 
-/* What it did, or 0 if there is none of this name, or none as long. */
+/* Runs a row; returns how much it did, or 0 if there is no row of this name and length. */
 static uint64_t row(const char *name, uint64_t count, uint64_t rounds)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -269,7 +269,7 @@ STRAIGHT(code, 65536) /* 256 KB */
 struct kernel {
     const char *name;
     void (*run)(uint64_t rounds);
-    uint32_t units; /* of a round */
+    uint32_t units; /* units per round */
 };
 #define NAMED(name, units) {#name, kernel_##name, units},
 #define NAMED_TAKEN(count, stride)                                                                 \

@@ -99,7 +99,7 @@ static void write_program(int fd, struct functions *f, const char *kallsyms,
     write_load(&info, trailer, writer);
 }
 
-/* "ffff80000a123000 t bpf_trampoline_6442491136 [bpf]": a page each, as the kernel says itself. */
+/* Reads lines like "ffff80000a123000 t bpf_trampoline_6442491136 [bpf]"; each is one page. */
 static void write_images(const char *kallsyms, const struct native_trailer *trailer,
                          struct spex_perf_writer *writer)
 {

@@ -26,8 +26,7 @@ void native_counters_close(struct native_counters *counters);
 struct native_run_figures {
     uint64_t period, least; /* least: smallest period that the PMU allows; 0: unknown */
     uint64_t samples;
-    uint64_t collisions; /* the CPU's count; else the number of AUX buffers that had collisions,
-                            which is a lower bound */
+    uint64_t collisions; /* the CPU's count; else a lower bound: AUX buffers with collisions */
     uint64_t truncated;
 };
 /* A better period, or the same one; why, in words. */

@@ -23,7 +23,7 @@ struct native_pmu {
     struct native_cpus cpus;
     struct perf_term terms[NATIVE_TERMS];
     size_t term_count;
-    uint64_t min_interval, event_filter; /* from caps; 0: unknown */
+    uint64_t min_interval, event_filter; /* from the PMU's caps; 0: unknown */
 };
 
 struct native_machine {

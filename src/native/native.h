@@ -46,8 +46,8 @@ struct native_totals {
     uint64_t away;       /* ns until those that came back were recorded again */
     bool full;           /* max_size was reached */
     bool user_only;      /* the kernel was left out because the user lacks the privilege */
-    int program;         /* its status as of waitpid() */
-    uint64_t aux_size;   /* as used */
+    int program;         /* exit status, as from waitpid */
+    uint64_t aux_size;   /* size in effect */
     uint64_t program_us; /* CPU time of the program and what it waited for */
     uint64_t own_us;     /* CPU time of spex while it recorded */
     uint64_t count[4];   /* enum native_count, where counted */

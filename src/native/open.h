@@ -16,7 +16,7 @@ enum native_role { ROLE_SPE, ROLE_TRACKING, ROLE_STACKS };
 struct open_event { /* one kind: a PMU's SPE, tracking, stacks */
     enum native_role role;
     union native_attr attr;
-    const struct native_pmu *pmu; /* of SPE */
+    const struct native_pmu *pmu; /* PMU of the SPE event */
     char name[320];
     VEC(uint64_t) ids;
 };

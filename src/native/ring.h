@@ -16,7 +16,7 @@ struct native_ring {
     const uint8_t *aux; /* NULL: none */
     uint64_t aux_size;
     bool snapshot;      /* the kernel overwrites the AUX area */
-    uint64_t aux_taken; /* snapshot: the head at the last one */
+    uint64_t aux_taken; /* snapshot: the head when the last one was taken */
     uint64_t aux_given; /* snapshot: bytes handed out so far */
     bool wrapped;       /* snapshot: all of the area holds data */
 };

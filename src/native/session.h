@@ -20,7 +20,7 @@ struct native_session {
     native_ids tids, pids; /* threads with events; processes, but for a program and -a */
     struct opened opened;
     struct native_kernel kernel;
-    struct native_counters counters; /* with options.count */
+    struct native_counters counters; /* used with options.count */
     struct spex_perf_writer *writer;
     struct native_totals totals;
     int wake;    /* eventfd */

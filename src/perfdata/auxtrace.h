@@ -9,7 +9,7 @@
 enum { AUXTRACE_SIZE = 48, AUXTRACE_TYPE = 71 };
 
 /*
- * size: of the bytes after it, a multiple of 8; offset: that of the first byte in the
+ * size: bytes of data after the header, a multiple of 8. offset: where the first of them is in the
  * queue's AUX area.
  */
 static inline void auxtrace_header(uint8_t h[AUXTRACE_SIZE], uint64_t size, uint64_t offset,

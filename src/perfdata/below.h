@@ -12,7 +12,7 @@ enum { BELOW_ROOTS = 3, BELOW_PATH = 4096 };
 /* Directories to search for paths, in order; "" is the original place. NULL ends the list. */
 struct below {
     const char *roots[BELOW_ROOTS + 1];
-    void (*progress)(void *context, uint64_t done, uint64_t size); /* as in file_spool */
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* see file_spool */
     void *context;
 };
 

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { FEW = 12 }; /* with at most this many mappings, search one by one */
+enum { FEW = 12 }; /* up to this many mappings are searched one by one */
 
 static int compare_u64(const void *a, const void *b)
 {

@@ -68,7 +68,7 @@ struct raw { /* one record */
     uint32_t type;
     uint16_t misc;
     uint32_t size;
-    uint64_t offset;        /* in the file */
+    uint64_t offset;        /* offset in the file */
     const uint8_t *bytes;   /* header included */
     const uint8_t *payload; /* AUXTRACE: the bytes after the record */
     uint64_t payload_size;
@@ -88,7 +88,7 @@ struct walk {
     bool inflating;   /* records currently come from the inflater's buffer */
     size_t index;     /* next entry of the AUXTRACE index */
     struct inflater *inflater;
-    uint64_t window_at; /* in the file */
+    uint64_t window_at; /* offset of the window in the file */
     size_t window_size;
     uint8_t window[WALK_WINDOW]; /* bytes after AUX data */
     uint8_t before[64];          /* the record before that data */
@@ -205,7 +205,7 @@ struct id_entry { /* sample id -> event, and where it ran */
 
 struct queue {
     struct spex_perf_queue queue;
-    VEC(struct chunk) chunks; /* in file order */
+    VEC(struct chunk) chunks; /* in the order of the file */
 };
 
 /* ---- the handle ---- */
@@ -240,7 +240,7 @@ struct spex_perfdata {
     VEC(struct spex_perf_problem) problems;
     VEC(const char *) problem_kinds; /* format strings, parallel to problems */
     VEC(struct spex_perf_node) nodes;
-    VEC(struct memory_node) memory; /* from MEM_TOPOLOGY; blocks have block_size bytes */
+    VEC(struct memory_node) memory; /* read from MEM_TOPOLOGY; blocks have block_size bytes */
     VEC(uint64_t) blocks;
     uint64_t block_size; /* 0: not known */
     VEC(struct spex_perf_cpu) cpus;
@@ -248,7 +248,7 @@ struct spex_perfdata {
     VEC(struct build_id) build_ids; /* sorted by name once scanned */
     VEC(struct index_entry) index;  /* AUXTRACE index, sorted by offset */
     struct {
-        uint64_t offset, size; /* in the file; offset 0: absent */
+        uint64_t offset, size; /* position in the file; offset 0: absent */
     } features[FEATURE_BITS];
     uint64_t inflate_limit;
     uint64_t midr;

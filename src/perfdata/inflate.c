@@ -9,7 +9,7 @@ struct inflater {
     const uint8_t *input;
     size_t input_size, input_position;
     uint64_t output, limit; /* output of this COMPRESSED record so far, and its limit */
-    uint64_t fed, made;     /* in all */
+    uint64_t fed, made;     /* totals: bytes read and written */
     bool broken;            /* the stream is damaged: no output until it ends */
     size_t start, end;      /* unread bytes in buffer */
     uint8_t buffer[RECORD_MAX + 1 + (128 << 10)];

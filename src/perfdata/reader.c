@@ -422,7 +422,7 @@ enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_er
     /* The magic is a 64-bit number; version 1 spelled it in one byte order only. */
     info->big_endian = reversed;
     if (!memcmp(p, "PERFFILE", 8))
-        info->big_endian = p[8] == 0 && p[15] != 0; /* by the header's own size field */
+        info->big_endian = p[8] == 0 && p[15] != 0; /* judged by the header's own size field */
     file->swap = info->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 
     uint64_t size = get64(file, p + 8);

@@ -360,7 +360,7 @@ bool perfdata_walk_next(struct walk *walk, struct raw *raw)
         raw->inflated = false;
         read_header(file, raw);
         if (raw->type >= SPEX_PERF_HEADER_ATTR && raw->type != SPEX_PERF_AUXTRACE)
-            raw->bytes = file->data + walk->position; /* for longer */
+            raw->bytes = file->data + walk->position; /* not in the window: it must stay valid */
         else
             raw->bytes = bytes_at(walk, walk->position, raw->size);
         if (raw->size < HEADER_SIZE || raw->size > left || raw->type > TYPE_LAST ||

@@ -38,7 +38,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
         INSTRUCTIONS = 1, /* config of a hardware event */
         SOFTWARE = 1,
         DUMMY = 9,
-        PA_ENABLE = 2, /* of config */
+        PA_ENABLE = 2, /* bit of config */
     };
     uint64_t type = SPEX_PERF_SAMPLE_IP | SPEX_PERF_SAMPLE_TID | SPEX_PERF_SAMPLE_IDENTIFIER;
     if (!o->untimed)

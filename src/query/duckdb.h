@@ -21,7 +21,7 @@ struct duck_init;
 struct duck_call;
 struct duck_replacement;
 
-struct duck_result { /* as large as DuckDB's own; its contents are private to DuckDB */
+struct duck_result { /* same size as DuckDB's own; the contents are private to DuckDB */
     uint64_t numbers[3];
     void *pointers[3];
 };
@@ -44,7 +44,7 @@ enum duck_type_id {
     DUCK_DECIMAL = 19,
     DUCK_UHUGEINT = 32,
 };
-enum { DUCK_ROWS = 3 }; /* of result_return_type: the answer is a table */
+enum { DUCK_ROWS = 3 }; /* value of result_return_type: the answer is a table */
 
 /* A text in a column: short ones are stored in place. */
 enum { DUCK_INLINE = 12 };

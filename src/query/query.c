@@ -15,7 +15,7 @@
 
 static void set(struct duck_config *config, const char *name, const char *value)
 {
-    duck.set_config(config, name, value); /* a version that does not know it needs none */
+    duck.set_config(config, name, value); /* versions that lack this setting do not need it */
 }
 
 static bool open_database(struct query *q, struct spex_error *error)
@@ -24,7 +24,7 @@ static bool open_database(struct query *q, struct spex_error *error)
     char number[32], *why = NULL;
     if (duck.create_config(&config))
         return false;
-    /* nothing is fetched that nobody asked for */
+    /* do not download extensions */
     set(config, "autoinstall_known_extensions", "false");
     set(config, "autoload_known_extensions", "false");
     if (q->options.spill)
@@ -119,7 +119,7 @@ void query_quote(struct out *out, const char *text)
 
 /* ---- statements ---- */
 
-/* How many statements there are; 0 if the text is not SQL: then q, if not NULL, gets the reason. */
+/* How many statements there are; 0 if it is not SQL: then q, if not NULL, gets the reason. */
 static uint64_t count_statements(struct query *q, const char *sql, bool remember)
 {
     struct duck_statements *statements;
@@ -133,7 +133,7 @@ static uint64_t count_statements(struct query *q, const char *sql, bool remember
     return n;
 }
 
-/* The end of what begins here and is no place for a semicolon: a text, a name, a comment. */
+/* The end of a text, name or comment that begins here: a semicolon inside does not count. */
 static char *skip_quoted(char *p)
 {
     if (p[0] == '-' && p[1] == '-')
@@ -185,8 +185,8 @@ static void mark_ends(char *sql)
 }
 
 /*
- * Where the last statement begins; the semicolon before it is cut off. Every one that may end a
- * statement is tried, from the end: DuckDB knows best which of them does.
+ * Finds where the last statement begins, and cuts off the semicolon before it. Tries each semicolon
+ * that may end a statement, from the last one back, and asks DuckDB which one does.
  */
 static bool split(struct query *q, char *sql, char **last)
 {
@@ -288,7 +288,7 @@ static void put_wide(struct out *out, uint64_t high, uint64_t low)
     out_bytes(out, p, (size_t)(digits + sizeof digits - p));
 }
 
-/* As few digits as distinguish it from its neighbours. */
+/* As few digits as distinguish a number from its neighbours. */
 static void put_real(struct out *out, double value, bool single)
 {
     char text[40];
@@ -417,8 +417,8 @@ static bool put_result(struct query *q, struct duck_result *result, const int *a
 /* ---- asking ---- */
 
 /*
- * Wraps the statement in another one that turns columns which cannot be shown into text, under
- * the same names.
+ * Wraps the statement in another one that turns columns we cannot show into text, under the same
+ * names.
  */
 static void put_around(struct out *out, struct duck_prepared *prepared, const int *types,
                        uint64_t count, const char *sql)
@@ -444,7 +444,9 @@ static void put_around(struct out *out, struct duck_prepared *prepared, const in
     out_bytes(out, ")", 2);
 }
 
-/* A statement whose every column can be shown. types: those of the statement itself. */
+/*
+ * Rewrites a statement so that all its columns can be shown. types: those of the statement itself.
+ */
 static struct duck_prepared *prepare_shown(struct query *q, const char *sql, int **types)
 {
     struct duck_prepared *prepared = prepare(q, sql, 0);

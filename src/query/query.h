@@ -1,10 +1,10 @@
 /*
  * SQL over profiles. DuckDB does the work; its library is loaded on first use. The table function
- * spe('perf.data') gives it the columns of docs/schema.md, and makes only those that a statement
- * needs. The name of a file in place of a table means the same.
+ * spe('perf.data') has the columns of docs/schema.md and computes only those that a statement
+ * needs. A file name in place of a table means the same.
  *
- * One thread reads a profile; several of DuckDB's work on its rows. One statement at a time;
- * any thread may call query_interrupt.
+ * One thread reads a profile, and several of DuckDB's threads work on its rows. One statement at a
+ * time; any thread may call query_interrupt.
  */
 #ifndef QUERY_QUERY_H
 #define QUERY_QUERY_H
@@ -18,8 +18,9 @@ struct query_options {
     unsigned threads;
     uint64_t memory; /* bytes; 0: DuckDB's own limit */
     /*
-     * A profile, open for a pass over all samples: NULL if it cannot be read, and error says why.
-     * It stays the caller's, who closes it after query_close. Called by any thread, one at a time.
+     * Opens a profile for a pass over all samples; NULL, with the reason in error, if it cannot be
+     * read. The caller of query_new owns the profile and closes it after query_close. Called by any
+     * thread, one at a time.
      */
     struct spex_analysis *(*open)(void *user, const char *path, struct spex_error *error);
     void *user;
@@ -39,7 +40,7 @@ enum query_kind { QUERY_TEXT, QUERY_NUMBER, QUERY_BOOL };
 
 struct query_sink {
     void (*begin)(void *user, const char *const *names, const enum query_kind *kinds, size_t count);
-    void (*row)(void *user, const char *const *cells); /* as text; NULL: none */
+    void (*row)(void *user, const char *const *cells); /* cells: text, or NULL */
     void *user;
 };
 
@@ -48,7 +49,7 @@ struct query_sink {
  * False: query_error says why.
  */
 bool query_ask(struct query *query, const char *sql, const struct query_sink *sink);
-/* The same, but the last answer is written to a Parquet file. */
+/* Runs statements and writes the last answer to a Parquet file. */
 bool query_to_parquet(struct query *query, const char *sql, const char *path);
 const char *query_error(const struct query *query); /* several lines */
 

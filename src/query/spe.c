@@ -1,7 +1,7 @@
 /*
- * Table function spe('perf.data'). A thread runs the pass over the profile and fills blocks of
- * columns, those that the statement needs; DuckDB's threads take full blocks and copy them into
- * its vectors. Some blocks are under way, never more.
+ * The table function spe('perf.data'). One thread runs the pass over the profile and fills blocks
+ * with the columns that the statement needs. DuckDB's threads take full blocks and copy them into
+ * its vectors. The number of blocks is fixed.
  */
 #include "spe.h"
 
@@ -16,7 +16,7 @@
 enum {
     ROWS = 2048, /* rows of a block; DuckDB's vectors hold as many */
     BLOCKS = 16,
-    RECORD_BYTES = 64, /* to estimate how many records a file has */
+    RECORD_BYTES = 64, /* estimate: bytes per record in a file */
 };
 _Static_assert(sizeof(struct duck_text) == 16, "as DuckDB has it");
 
@@ -222,7 +222,7 @@ static void add_values(struct scan *s, enum export_from from, uint32_t id,
 }
 
 /*
- * The numbers of a sample's origins, which its columns follow from; 0 for those that no column
+ * The numbers of a sample's origins, which determine its columns; 0 for origins that no column
  * needs.
  */
 typedef uint32_t row_origins[EXPORT_FROMS];
@@ -275,7 +275,7 @@ static void put_own_text(struct scan *s, struct block *b, size_t column, size_t 
     ((uint64_t *)to->data)[row] = start;
 }
 
-/* Inline with a constant size: then each is a loop of its own. */
+/* Inline with a constant size, so that each size gets its own loop. */
 static inline __attribute__((always_inline)) void
 put_read(struct block_column *to, size_t row, unsigned size, struct export_number number,
          const struct spex_sample *samples, size_t count)
@@ -469,7 +469,7 @@ static unsigned choose_columns(struct scan *s, struct duck_init *info)
     for (size_t i = 0; i < s->column_count; i++) {
         struct scan_column *c = &s->columns[i];
         enum export_column column = nth_column(duck.init_get_column_index(info, i));
-        if (column == EXPORT_COLUMNS) /* none of ours: any column that is always there */
+        if (column == EXPORT_COLUMNS) /* not ours: use a column that every sample has */
             column = EXPORT_SIZE;
         const struct export_field *f = &export_fields[column];
         c->column = column;

@@ -1,4 +1,4 @@
-/* What the parts of query share: the engine, its profiles, and the table function over them. */
+/* Shared by the parts of query: the engine, its profiles, and the table function over them. */
 #ifndef QUERY_SPE_H
 #define QUERY_SPE_H
 
@@ -25,7 +25,7 @@ struct query {
     struct query_options options;
     struct duck_database *database;
     struct duck_connection *connection;
-    pthread_mutex_t lock; /* of profiles */
+    pthread_mutex_t lock; /* guards profiles */
     struct query_profile *profiles;
     atomic_bool interrupted;
     struct out error;

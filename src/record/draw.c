@@ -22,7 +22,7 @@ static const struct row {
     uint8_t op_class, value, free, need, ops, weight;
 } table[] = {
     {WIRE_CLASS_OTHER, WIRE_OP_OTHER, WIRE_OP_OTHER_COND, ALWAYS, SPEX_GENERATE_OTHER, 30},
-    {OP_ROW(OTHER), FPF, SPEX_GENERATE_OTHER, 8}, /* with ASE, FP */
+    {OP_ROW(OTHER), FPF, SPEX_GENERATE_OTHER, 8}, /* also for ASE and FP */
     {OP_ROW(SVE), SVE, SPEX_GENERATE_OTHER, 8},
     {OP_ROW(SME), SPE_SME, SPEX_GENERATE_OTHER, 6},
     {OP_ROW(LDST_GP), ALWAYS, MEMORY, 40},

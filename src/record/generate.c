@@ -163,7 +163,7 @@ size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_r
         assert(status == SPEX_OK);
         (void)status;
     }
-    size_t lead = 0; /* in a fixed layout the PC's place may be padding, too */
+    size_t lead = 0; /* in a fixed layout, padding may stand in place of the PC packet */
     while (!out[lead])
         lead++;
     record->offset = g->offset + lead;

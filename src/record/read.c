@@ -156,7 +156,7 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
     enum outcome outcome = run_packets(reader->data, size, start, record, &run);
     bool clean = outcome == RUN_CLOSED && run.close > start && !run_is_odd(&run, record);
     if (!clean && !reader->last && reader->size - start < READER_VIEW) {
-        reader->position = start; /* to be judged once more bytes are there */
+        reader->position = start; /* judged again once more bytes are there */
         *record = before;
         return SPEX_END;
     }

@@ -38,7 +38,7 @@ struct state {
     const uint8_t *data;
     size_t size, position;
     uint64_t base;
-    uint64_t begin, end; /* of the previous record; the start of the stream if there is none */
+    uint64_t begin, end; /* bounds of the previous record; both the start of the stream at first */
     bool last, done;
     uint64_t until; /* no record that begins at or after this offset is read */
     bool stopped;   /* because of that */

@@ -221,7 +221,7 @@ const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count
 
 /* ---- writing ---- */
 
-/* A cell is its interval, how many numbers follow, and those of vector_write. */
+/* Writes a cell: its interval, the count of numbers that follow, and the numbers. */
 static void write_cell(const struct vector *v, unsigned bin, struct json *json)
 {
     json_u64(json, bin);

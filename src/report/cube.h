@@ -48,7 +48,7 @@ struct cube_text {
 struct cube {
     struct spex_group *fine, *total;
     size_t keys;                 /* keys of the total */
-    bool percentiles, intervals; /* has "p"; its vectors have time_square and repeats */
+    bool percentiles, intervals; /* has "p"; vectors have time_square and repeats */
     size_t rows;                 /* number of rows */
     size_t kept;                 /* rows with cells of their own */
     struct vector *rest;         /* sum of the other rows, by interval */

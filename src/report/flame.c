@@ -42,7 +42,7 @@ struct piece { /* a cell that is shown */
 
 struct flame {
     struct report *report;
-    struct ids ids; /* of nodes */
+    struct ids ids; /* ids of nodes */
     struct node *nodes;
     size_t count, capacity;
     int64_t *of_stack; /* node of each call; NONE: not made yet */

@@ -18,12 +18,12 @@ struct report {
     struct spex_sharing *sharing;
     struct sharing_hot *lines; /* lines that took the most cycles; the first are shown */
     size_t line_count;
-    struct line_set hot, closer; /* those that are shown; with what threads may share */
+    struct line_set hot, closer; /* lines shown; with those that threads share */
     struct spex_findings *findings;
     struct nodes *nodes; /* NULL: there is one */
     struct spex_disassembler *disassembler;
-    enum spex_status status; /* of making it, */
-    struct spex_error error; /* and why */
+    enum spex_status status; /* whether it could be made, */
+    struct spex_error error; /* and why not */
     struct sources *sources;
 };
 

@@ -19,7 +19,7 @@ struct nodes {
     struct ids pages; /* address and process */
     uint32_t (*counts)[NODES_MOST];
     size_t capacity;
-    int32_t cpu; /* of the last sample; and its node, as an index into the file's list */
+    int32_t cpu; /* CPU of the last sample; near: its node's index in the file's list */
     size_t near;
     bool full; /* some pages were left out */
 };

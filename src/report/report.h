@@ -18,7 +18,7 @@ struct report_options {
 };
 
 struct report;
-struct source_places; /* of report/sources.h */
+struct source_places; /* see report/sources.h */
 
 /*
  * One pass counts; a second looks at the records of a few cache lines only. The analysis must want

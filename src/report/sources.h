@@ -13,27 +13,27 @@
  */
 struct source_places {
     const char *symfs;       /* may be NULL */
-    const char *const *dirs; /* of --source-dir */
+    const char *const *dirs; /* directories given by --source-dir */
     size_t dir_count;
     bool none; /* no source at all */
 };
 
 /* A source file; looked for once. */
 struct source {
-    char *path;                  /* as the debug information names it */
-    struct spex_module *program; /* that names it */
-    char *real;                  /* of the file that was read, all links resolved; NULL: none was */
+    char *path;                  /* path in the debug information */
+    struct spex_module *program; /* the module whose debug information names it */
+    char *real;                  /* path of the file that was read, links resolved; NULL: none */
     char *text;                  /* NULL: not found; its lines end with 0 */
     char **lines;
     size_t count, capacity;
     int error;     /* errno where the file is there and cannot be read */
     bool outside;  /* the file exists outside the directories that may be read */
-    bool reported; /* for the caller: the reason was shown */
+    bool reported; /* kept by the caller: the reason was shown */
     struct source *next;
 };
 
 struct sources;
-struct sources *sources_new(const struct source_places *places); /* of base/memory.h */
+struct sources *sources_new(const struct source_places *places); /* allocates with base/memory.h */
 void sources_free(struct sources *sources);
 /*
  * Looks below the directories that the user named, at the path itself, and in the working

@@ -87,7 +87,7 @@ static void write_head(struct report *r, const struct limits *limits, struct jso
     json_name(json, "bins");
     json_object(json);
     json_name(json, "first");
-    json_begin(json); /* as text, since JavaScript numbers may be too small */
+    json_begin(json); /* a string: JavaScript numbers may be too small */
     out_printf(json->out, "\"%llu\"", (unsigned long long)r->bins.first);
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);

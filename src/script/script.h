@@ -19,7 +19,7 @@ enum script_report_kind {
 
 struct script_report {
     enum script_report_kind kind;
-    unsigned line; /* from 1 */
+    unsigned line; /* counts from 1 */
     const char *text;
 };
 

@@ -10,7 +10,7 @@ struct collector {
     const struct spex_op *op;
     const struct spex_outcome *o;
     struct sample *s;
-    bool branch; /* is a branch for SPE */
+    bool branch; /* SPE counts it as a branch */
     bool taken;
     bool load, store; /* the sampled side, for record and filter */
     bool hidden; /* misspeculated: must reveal nothing that the operation may not use (D17.6.7) */

@@ -118,7 +118,7 @@ static bool to_collect(struct spex_spu *u)
 {
     struct counters c = counters_get(u);
     bool two = two_counters(u), selected = false, loaded = false, zero;
-    if (c.count == 0) { /* by choice, a reload with zero counts as reaching zero at once */
+    if (c.count == 0) { /* our choice: reloading zero counts as reaching zero at once */
         c.count = reload_value(u);
         u->w.due = false;
         zero = c.count == 0 && u->config.choices.interval_zero == INTERVAL_ZERO_EACH;

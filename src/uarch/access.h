@@ -1,6 +1,6 @@
 /*
- * Loads and stores in the account of time, a part of pipe.c: translation, forwarding, store
- * buffer, write streaming.
+ * Loads and stores in the account of time, a part of pipe.c: translation, forwarding, store buffer,
+ * write streaming.
  */
 #ifndef UARCH_ACCESS_H
 #define UARCH_ACCESS_H
@@ -12,7 +12,7 @@ static inline uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Translation latency of a page, and what it says in a result. */
+/* Translation latency of a page; sets its flags in a result. */
 static inline uint64_t translate(struct timing_core *core, uint64_t va, uarch_result *r)
 {
     uint64_t page = va >> core->page_shift;
@@ -49,7 +49,7 @@ static inline uint64_t stored_find(const struct timing_core *core, uint64_t piec
     return 0;
 }
 
-/* Where the bytes of a load come from. */
+/* Where a load gets its bytes. */
 enum forwarded {
     FORWARD_NONE, /* no bytes from stores that are not written yet */
     FORWARD_ALL,
@@ -58,8 +58,9 @@ enum forwarded {
 };
 
 /*
- * Some bytes of a load that asks at t: forwarded if one store has them all, and they are its
- * first or begin in its middle. *data is when they are there, *written when that store is.
+ * Looks for some bytes of a load, asked for at t, in stores. They are forwarded if one store has
+ * them all and they are its beginning or begin in its middle. *data: when they arrive; *written:
+ * when the store is written.
  */
 static enum forwarded forward_part(const struct timing_core *core, uint64_t va, unsigned size,
                                    uint64_t t, uint64_t *data, uint64_t *written)
@@ -79,8 +80,9 @@ static enum forwarded forward_part(const struct timing_core *core, uint64_t va, 
 }
 
 /*
- * A load of size bytes asks at t; one of eight gets its halves one by one. *data is when those
- * that stores have are there. If it fails, *t moves to when it asks level 1.
+ * Forwards stores to a load of size bytes at t; the halves of an eight-byte load are handled one by
+ * one. *data: when the forwarded bytes arrive. On failure, moves *t to the time when the load asks
+ * level 1.
  */
 static __attribute__((noinline)) enum forwarded
 forward_slow(struct timing_core *core, uint64_t va, unsigned size, uint64_t *t, uint64_t *data)
@@ -135,7 +137,7 @@ static inline void stored_add(struct timing_core *core, uint64_t va, unsigned si
     } while (++piece <= last);
 }
 
-/* One access of a load: when its data is there. */
+/* One access of a load; returns when its data arrives. */
 static inline uint64_t load(struct timing_core *core, const struct account_op *u, uint64_t va,
                             uint64_t issue, uint64_t pc, uarch_result *result)
 {
@@ -194,7 +196,7 @@ static inline bool streams(struct timing_core *core, uint64_t va, unsigned size)
 }
 
 /*
- * One access of a store whose address and data are known at t: when its line is there, and
+ * One access of a store whose address and data are known at t. Computes when it has its line and
  * when it can leave the store buffer.
  */
 static inline uint64_t own(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
@@ -273,10 +275,7 @@ static inline uint64_t do_load(struct timing_core *core, const struct account_op
     return done;
 }
 
-/*
- * A prefetch is done when its lines are asked for. Nothing is known about them, so its results are
- * 0.
- */
+/* A prefetch is done once its lines have been requested. It has no results: they are 0. */
 static inline uint64_t do_hint(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue)
 {
@@ -291,7 +290,7 @@ static inline uint64_t do_hint(struct timing_core *core, const struct account_op
     return done;
 }
 
-/* The same for stores and atomics; *written is when they can leave the store buffer. */
+/* All accesses of a store or atomic; *written is when they can leave the store buffer. */
 static inline uint64_t do_store(struct timing_core *core, const struct account_op *u,
                                 struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
                                 uint64_t *written)
@@ -368,10 +367,10 @@ static inline bool fits(uint64_t va, unsigned size)
 }
 
 /*
- * A plain access, of which the caller knows that it lies within eight bytes (fits()): it hits the
- * level 1 TLB and the level 1 cache and needs nothing else, so it takes just its latency. For a
- * load, no store in the buffer may hold its bytes at t. Returns the state of the line, or 0 if the
- * access is not plain; what was changed until then does no harm when it is made the general way.
+ * A plain access: within eight bytes (the caller knows: fits()), a hit in the level 1 TLB and
+ * cache, and nothing else is needed, so it takes just its latency. For a load, no store in the
+ * buffer may hold its bytes at t. Returns the state of the line, or 0 if the access is not plain;
+ * in that case the changes made so far do no harm when the access is repeated the general way.
  */
 static inline unsigned plain(struct timing_core *core, uint64_t va, uint64_t t)
 {

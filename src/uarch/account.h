@@ -1,11 +1,11 @@
 /*
- * Inside of the full model (timing.h). pipe.c keeps the account of time, memo.c remembers how
- * blocks changed it, memory.c is the data side, prefetch.c what is fetched ahead, fetch.c the
- * instruction side, predict.c the predictors.
+ * Internals of the full model (timing.h). pipe.c computes when things happen, memo.c remembers what
+ * blocks did, memory.c has the data side, prefetch.c the prefetchers, fetch.c the instruction side,
+ * predict.c the predictors.
  *
- * Requests come in program order, not in order of time: an instruction that waits for its
- * operands asks the memory later than the one after it. So a resource limited by bandwidth or
- * ports is a calendar of when it is taken, not just the time when it is next free.
+ * Requests come in program order, not in order of time: an instruction that waits for its operands
+ * asks the memory later than the one after it. So a resource limited by bandwidth or ports is a
+ * calendar of when it is taken, not just the time when it is next free.
  */
 #ifndef UARCH_ACCOUNT_H
 #define UARCH_ACCOUNT_H
@@ -30,12 +30,12 @@ enum {
 /* ---- what blocks did ---- */
 
 /*
- * Registers and dispatch, as far as later blocks depend on them: when each register is ready,
- * in cycles after the cycle that follows dispatch (0: it is ready), and dispatch's part of a
- * cycle. Cores in the same state do the same. Each state is stored once.
+ * The state that later blocks depend on: when each register is ready, in cycles after the cycle
+ * that follows dispatch (0: it is ready), and dispatch's fraction of a cycle. Cores in the same
+ * state behave the same. Each state is stored once.
  */
 struct timing_state {
-    uint32_t seed; /* of hashes */
+    uint32_t seed; /* seed of the hashes */
     uint16_t part;
     uint8_t ready[ACCOUNT_REGS];
     struct timing_state *older; /* next state in the hash chain */
@@ -49,25 +49,25 @@ struct timing_step {
     uint16_t plain;       /* latency if its accesses are plain */
     uint8_t size;         /* bytes of an access */
     bool store;
-    uint32_t fits; /* bit k: at address k it lies within eight bytes; 0 if it made several */
+    uint32_t fits; /* bit k: at address k the access lies within eight bytes; 0: several accesses */
 };
 
 /*
- * A block in a state: what happens if its accesses take as long as they did when it was
- * remembered. The members used each time fill one line of the host's cache.
+ * What a block does in a state, if its accesses take as long as they did when it was remembered.
+ * The members used every time fill one cache line of the host.
  */
 struct timing_path {
     const struct timing_state *from;
     struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
     uint16_t *retire;                  /* retirement of all instructions, stored after the steps */
     uint16_t at, took; /* a branch between paths: step `at` took this long instead */
-    uint32_t late;     /* its branch's target was so late once, */
-    const struct timing_state *lately; /* the state that last led there, or NULL, */
-    struct timing_path *after;         /* and what came next */
+    uint32_t late;     /* how late its branch's target was once; */
+    const struct timing_state *lately; /* the state after that, or NULL; */
+    struct timing_path *after;         /* the path that followed then */
     /* what came next: taken << 1 | mispredicted */
     _Alignas(64) struct timing_path *follow[4];
     const struct timing_state *to;
-    const struct timing_state *missed; /* if its branch was mispredicted, or NULL */
+    const struct timing_state *missed; /* state after a mispredicted branch, or NULL */
     uint32_t block;
     uint32_t dispatch;   /* cycles of dispatch added to that state */
     uint16_t done, last; /* completion and retirement of the last instruction; as in a step */
@@ -107,9 +107,9 @@ struct timing_server {
 /* Finds the first time, from t on, at which a line can be served, and reserves it. */
 uint64_t timing_serve(struct timing_server *server, uint64_t t);
 /*
- * Lines taken in TIMING_AGO buckets, ending TIMING_AGO before that of t. The most recent
- * buckets are not complete: cores are accounted for when instructions retire, and others may
- * have asked long before that.
+ * Lines taken in TIMING_AGO buckets, ending TIMING_AGO before the bucket of t. The most recent
+ * buckets are not complete: cores are accounted for when instructions retire, and others may have
+ * asked long before.
  */
 uint32_t timing_load(const struct timing_server *server, uint64_t t);
 
@@ -132,7 +132,7 @@ static inline uint32_t timing_register(const struct timing_registers *r)
 enum { /* low bits of a tag word; bits 1:0 are enum uarch_state */
        TIMING_STATE = 3,
        TIMING_PENDING = 4,    /* level 1: the line may still be on its way */
-       TIMING_PREFETCHED = 8, /* and not used yet */
+       TIMING_PREFETCHED = 8, /* prefetched and not used yet */
 };
 
 /* A private cache, least recently used way replaced. 0 is no line. */
@@ -146,8 +146,8 @@ struct timing_cache {
 };
 
 /*
- * State of a line of level 1 if it is the most recent of its set and needs nothing else;
- * otherwise 0.
+ * The state of a line of level 1 if it is the most recent of its set and nothing else needs doing;
+ * else 0.
  */
 static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t va)
 {
@@ -161,7 +161,7 @@ static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t v
 struct timing_fifo {
     uint32_t mask, ways;
     uint64_t *word;
-    uint64_t *ready; /* or NULL */
+    uint64_t *ready; /* NULL if unused */
     uint8_t *next;
 };
 
@@ -236,8 +236,8 @@ struct timing_prefetch {
 };
 
 /*
- * Where a block's branch is in the first two branch target buffers, which replace their oldest
- * entry: it is in one until so many were put into it.
+ * Where a block's branch is in the first two branch target buffers. They replace their oldest
+ * entry, so a branch stays until this many entries have been put in.
  */
 struct timing_taken {
     uint64_t near, mid;
@@ -257,7 +257,7 @@ struct timing_stored { /* part of a store within eight bytes */
     uint64_t piece;    /* address / 8 */
     uint64_t data, drain;
     uint64_t older; /* number of the piece before in the same bucket */
-    uint8_t bytes;  /* which of the eight bytes */
+    uint8_t bytes;  /* bit mask of the eight bytes */
     uint8_t size;   /* bytes of the store, */
     int8_t start;   /* where the store begins, relative to the piece */
 };
@@ -289,11 +289,11 @@ struct timing_core {
     uint32_t window;        /* mask of slot[] */
     uint64_t *slot;         /* retirement of the last instructions, except those in `went` */
     uint64_t room;          /* instructions up to this number are not held up */
-    uint64_t passed[TIMING_PASSED]; /* for each 16 of them: when their last block retired */
+    uint64_t passed[TIMING_PASSED]; /* when each group of 16 instructions had retired */
     struct timing_went *went;       /* the last blocks that were known, and how many */
     uint32_t went_count;
     uint32_t loads_mask, stores_mask;
-    uint64_t load_retire[512], store_drain[256]; /* at least as many as the queues have entries */
+    uint64_t load_retire[512], store_drain[256]; /* no smaller than the queues */
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
     uint64_t stored_from;                /* pieces up to this one have been written for sure */
@@ -322,7 +322,7 @@ struct timing_core {
     uint64_t code_generation, btb_generation;
     struct timing_fifo btb;
     struct timing_server code_server;
-    struct timing_taken *taken; /* indexed by the block's place; how many */
+    struct timing_taken *taken; /* indexed by the block's place */
     uint32_t taken_count;
     uint64_t near_put, mid_put; /* entries put into the first two branch target buffers */
     struct uarch_counts counts;
@@ -348,18 +348,18 @@ struct timing {
 
 /* ---- memo.c ---- */
 
-/* Moves the registers into a state, NULL if there is none for them; and back to the core. */
+/* Stores the registers as a state, NULL if none fits; and loads a state into the core. */
 const struct timing_state *timing_memo_enter(struct timing_core *core);
 void timing_memo_leave(struct timing_core *core);
 /* Copies the retirement of known blocks to slot[]. */
 void timing_memo_slots(struct timing_core *core);
-/* What the block does in this state; NULL if that is not known. */
+/* What the block does in this state; NULL if not known. */
 struct timing_path *timing_memo_find(struct timing_core *core, const struct timing_block *block);
-/* The same, but step `at` took so long. */
+/* What it does in this state if step `at` takes `took`. */
 struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took);
 /*
- * The block has run, from this state and dispatch, and run has its instructions. parent: the path
- * that it left at step `at`, or NULL.
+ * Remembers a block that has run from this state and dispatch; run has its instructions. parent:
+ * the path that it left at step `at`, or NULL.
  */
 struct timing_path *timing_memo_keep(struct timing_core *core, const struct timing_block *block,
                                      const struct timing_run *run, const struct timing_state *from,
@@ -379,8 +379,8 @@ void timing_memo_free(struct timing *timing);
 uint64_t timing_memory_load(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                             uarch_result *result);
 /*
- * Ownership of a line for a write, asked for at t: when the line is there. The store itself is
- * done once it is accepted: it waits with the line's miss register.
+ * Gets ownership of a line for a write asked for at t; returns when the line arrives. The store
+ * itself is done once it is accepted: it waits with the line's miss register.
  */
 uint64_t timing_memory_own(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                            uarch_result *result, uint64_t *accepted);
@@ -389,7 +389,7 @@ unsigned timing_memory_first(struct timing_core *core, uint64_t va);
 /* A whole line that is written without being fetched. */
 uint64_t timing_memory_stream(struct timing_core *core, uint64_t line, uint64_t t,
                               uarch_result *result);
-/* In level 1, or on its way there; in level 2. */
+/* Is the line in level 1 or on its way there? Is it in level 2? */
 bool timing_memory_present(const struct timing_core *core, uint64_t line);
 bool timing_memory_in_l2(const struct timing_core *core, uint64_t line);
 /* A line for the instruction cache. */
@@ -411,7 +411,7 @@ void timing_memory_there(struct timing_core *core, uint64_t va, uint64_t t, bool
 unsigned timing_ideal_at(const struct timing_ideal *ideal, uint64_t address);
 /* An instruction as it is to be accounted for. Its kinds. */
 unsigned timing_ideal_op(const struct timing_ideal *ideal, uint64_t pc, struct spex_op *op);
-/* What account_op() made of it. */
+/* Changes what account_op() made of op. */
 void timing_ideal_uop(unsigned kinds, const struct spex_op *op, struct account_op *u);
 /* The line and page of an access are there at once. */
 void timing_ideal_access(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
@@ -424,7 +424,7 @@ void timing_prefetch_l2(struct timing_core *core, uint64_t line, uint64_t t, boo
 
 /* ---- fetch.c ---- */
 
-/* When the lines of the block are there, if they are asked for at t. */
+/* When the lines of the block arrive, if they are requested at t. */
 uint64_t timing_fetch_lines(struct timing_core *core, struct timing_block *block, uint64_t t);
 static inline uint64_t timing_fetch(struct timing_core *core, struct timing_block *block,
                                     uint64_t t)

@@ -1,11 +1,11 @@
 /*
- * Sampled detail: what the full model does where nobody asks for details (docs/model.md, "Sampled
- * detail"). Caches, TLBs, prefetchers and predictors see every access and every branch, at the time
- * that the caller estimates; pipeline, store buffer and window do not exist. A block takes what it
- * took on average where the account of time ran it.
+ * Sampled detail: what the full model does between samples (docs/model.md, "Sampled detail").
+ * Caches, TLBs, prefetchers and predictors see every access and every branch, at a time that the
+ * caller estimates. There is no pipeline, store buffer or window: a block takes its average time
+ * from when the account of time ran it.
  *
- * Between timing_far_begin() and timing_far_end() these functions take the place of
- * timing_predict() and timing_run(); the caller keeps the time.
+ * Between timing_far_begin() and timing_far_end() these functions replace timing_predict() and
+ * timing_run(); the caller keeps the time.
  */
 #ifndef UARCH_FAR_H
 #define UARCH_FAR_H
@@ -23,8 +23,9 @@ void timing_far_end(struct timing_core *core, uint64_t cycles);
 void timing_far_lines(struct timing_core *core, struct timing_block *block, uint64_t cycles);
 
 /*
- * Most branches never go but one way. Once the counter below the tables is sure of it, they teach
- * the predictor nothing: no table disagrees, since what is in them comes from mispredictions.
+ * Most branches always go the same way. Once the counter below the tables is sure of such a branch,
+ * it teaches the predictor nothing: no table disagrees, because tables only learn from
+ * mispredictions.
  */
 static inline bool far_steady(struct timing_core *core, struct timing_block *block, bool taken)
 {

@@ -1,7 +1,7 @@
 /*
- * The instruction side: level 1 cache, TLB, branch target buffer. All three replace
- * their oldest entry, so that a hit changes nothing: a block that was found whole is
- * found again as long as nothing was put in since (its generation is the core's).
+ * The instruction side: level 1 cache, TLB, branch target buffer. All three replace their oldest
+ * entry, so a hit changes nothing. A block that was found whole is found again until something is
+ * put in (the core's generation changes).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static uint32_t itlb(struct timing_core *core, uint64_t va)
     return uarch_result_translation(uarch_translate_l2(&core->mmu, va, &core->counts));
 }
 
-/* When the line is there; *settled is cleared if that is after t. */
+/* When the line arrives; clears *settled if that is after t. */
 static uint64_t line(struct timing_core *core, uint64_t va, uint64_t t, bool *settled)
 {
     uint64_t number = va >> UARCH_LINE, asked = t;

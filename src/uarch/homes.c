@@ -1,4 +1,4 @@
-/* Which socket a page of memory belongs to: that of the core that touched it first, as in Linux. */
+/* Which socket a page of memory belongs to: as in Linux, that of the core that touched it first. */
 #include <stdlib.h>
 
 #include "uarch/uarch.h"

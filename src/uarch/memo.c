@@ -1,7 +1,7 @@
 /*
- * Remembers how blocks changed the account of time: a block that finds registers and dispatch
- * as they were once before, relative to each other, and whose accesses take as long as then,
- * does the same again. The accesses themselves are always made.
+ * Remembers what blocks did. A block does the same again if registers and dispatch are, relative to
+ * each other, as they were then, and if its accesses take as long. The accesses themselves are
+ * always made.
  *
  * This never changes the result; it only gets there faster.
  */

@@ -65,7 +65,7 @@ static void touch(struct timing_cache *cache, int32_t i)
     cache->used[i] = cache->tick;
 }
 
-/* Where the line goes: a free way, or the one that was not used for longest. */
+/* The way to put the line in: a free one, or the least recently used. */
 static int32_t place(struct timing_cache *cache, uint64_t line)
 {
     uint32_t first = ((uint32_t)(line >> UARCH_LINE) & cache->mask) * cache->ways, best = first;
@@ -102,9 +102,8 @@ static bool is_remote(struct timing_core *core, uint64_t line)
 }
 
 /*
- * True if the line was there. Afterwards it is the most recent of its set, unless it was
- * missing and insert is not set. A modified victim goes to memory: *written is when memory
- * took it.
+ * True if the line was there. Afterwards it is the most recent of its set, unless it was missing
+ * and insert is false. A modified victim goes to memory; *written is when memory took it.
  */
 static bool llc_touch(struct timing_core *core, uint64_t line, bool insert, bool dirty, uint64_t t,
                       uint64_t *written)
@@ -228,7 +227,7 @@ static uint64_t from_core(struct timing_core *core, struct timing_core *other, u
     return t + latency;
 }
 
-/* From the last level or memory. */
+/* Gets the line from the last level or from memory. */
 static uint64_t from_memory(struct timing_core *core, uint64_t line, uint64_t t,
                             uarch_result *result)
 {

@@ -1,13 +1,13 @@
 /*
- * The microarchitecture model: caches, TLBs, branch prediction, latencies and
- * data sources of an Arm core, as the SPU would see them (Arm ARM D17.6.4,
- * D18.2.5, D18.2.6). A model, not a cycle-accurate core: docs/model.md.
+ * The microarchitecture model: caches, TLBs, branch prediction, latencies and data sources of an
+ * Arm core, as the SPU would see them (Arm ARM D17.6.4, D18.2.5, D18.2.6). It is a model, not
+ * cycle-accurate: docs/model.md.
  *
- * What its parts have in common: timing.h is the account of time, far.h what is left of it between
- * samples, none.h what takes its place without a model.
+ * This header has what its parts share: timing.h is the account of time, far.h replaces it between
+ * samples, none.h replaces it without a model.
  *
- * Addresses are virtual; the model takes physical ones to be equal. An engine that
- * runs several address spaces on one core puts the space's number above the bits of the address.
+ * Addresses are virtual; the model takes physical addresses to be equal. An engine that runs
+ * several address spaces on one core puts the space's number above the bits of the address.
  */
 #ifndef SPEX_UARCH_H
 #define SPEX_UARCH_H
@@ -50,8 +50,8 @@ struct ideal_range { /* a range of addresses */
 /* ---- data accesses ---- */
 
 /*
- * What happened: 0 is a level 1 hit, TLB hit, not split; anything else has the
- * fields below. latency counts from issue to data, without the translation.
+ * The result of an access: 0 is a level 1 hit, TLB hit, not split; anything else has the fields
+ * below. latency counts from issue to data, without the translation.
  */
 typedef uint64_t uarch_result;
 

@@ -20,8 +20,8 @@ struct account_insn none_time(const struct uarch_config *c, const struct timing_
 }
 
 /*
- * Half way between what dispatch allows (blocks overlap perfectly) and when its last instruction
- * retires (they do not overlap at all).
+ * Halfway between the time that dispatch allows (blocks overlap perfectly) and the time when its
+ * last instruction retires (blocks do not overlap).
  */
 void none_block_init(const struct uarch_config *c, struct timing_block *block, uint64_t pc,
                      const struct spex_op *ops, size_t count)

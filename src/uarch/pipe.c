@@ -1,13 +1,13 @@
 /*
- * The account of time: each instruction is dispatched, issued, done and retired at cycles that
- * follow from its operands, its ports, its accesses and the limits of the window.
- * docs/model.md has the rules in the same order.
+ * The account of time: operands, ports, accesses and the limits of the window decide when each
+ * instruction is dispatched, issued, done and retired. docs/model.md has the rules in the same
+ * order.
  */
 #include "uarch/access.h"
 
 /* ---- instructions ---- */
 
-/* Instructions that wait for operands alone are handled in the loop below; this does the rest. */
+/* Does the rest; the loop below handles instructions that only wait for operands. */
 struct special {
     uint64_t issue, done, stop; /* stop: nothing is dispatched before */
 };
@@ -83,7 +83,7 @@ static inline uint64_t queue_free(const struct timing_core *core, const struct a
     return 0;
 }
 
-/* It takes no time: what it writes is there, and what it uses is in the caches. */
+/* An instruction that takes no time: its results are ready, and its lines are in the caches. */
 static void go_over(struct timing_core *core, const struct account_op *u, struct accesses *a,
                     uint32_t insn, uint64_t t)
 {
@@ -94,9 +94,9 @@ static void go_over(struct timing_core *core, const struct account_op *u, struct
 }
 
 /*
- * Each instruction takes its share of a cycle of dispatch. window:
- * the reorder window may hold an instruction of this block up. Returns when the last
- * one was done.
+ * Runs the block; each instruction takes its share of a cycle of dispatch. window: whether the
+ * reorder window may hold up an instruction of this block. Returns when the last instruction was
+ * done.
  */
 static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core *core,
                                                               const struct timing_block *block,
@@ -170,8 +170,8 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core
 /* ---- blocks ---- */
 
 /*
- * Notes that the core's instructions have retired up to this number, by the last instruction of
- * each block: see passed().
+ * Notes, at the last instruction of each block, that all instructions up to that one have retired:
+ * see passed().
  */
 static inline void note_passed(struct timing_core *core, uint32_t count)
 {
@@ -182,8 +182,8 @@ static inline void note_passed(struct timing_core *core, uint32_t count)
 }
 
 /*
- * A time at which this instruction, which is at least 32 back, has retired for sure. Its block may
- * end among the next 16.
+ * A time at which this instruction, which must be at least 32 back, has certainly retired. Its
+ * block may end among the next 16.
  */
 static inline uint64_t passed(const struct timing_core *core, uint64_t number)
 {
@@ -225,7 +225,7 @@ struct ran {
 };
 
 /*
- * The same, and what it did is remembered. made: loads and stores that were made already, on path
+ * Runs the block and remembers what it did. made: loads and stores that were made already, on path
  * parent.
  */
 static __attribute__((noinline)) struct ran
@@ -275,7 +275,7 @@ struct made {
     const timing_access *next;
 };
 
-/* All accesses of a store are plain: it is made, and leaves the buffer after this cycle. */
+/* True if all accesses of a store are plain. It is made, and leaves the buffer after this cycle. */
 static inline bool plain_store(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t done, uint64_t before)
 {
@@ -321,8 +321,8 @@ make_step(struct timing_core *core, const struct timing_block *block, uint32_t i
 }
 
 /*
- * Address of the next access if it is the only one of the instruction, else one that never hits.
- * more: a word follows the last access, and is none.
+ * Address of the instruction's next access if it is its only one; else an address that never hits.
+ * more: whether a word that is no access follows the last access.
  */
 static inline uint64_t only_access(uint32_t insn, const timing_access *next,
                                    const timing_access *end, bool more)
@@ -359,8 +359,8 @@ static inline bool quick_store(struct timing_core *core, const struct timing_ste
 }
 
 /*
- * What load() does for one access to the most recent line of its set when stores to the same eight
- * bytes are not written yet. Changes *done if the data comes from one of them.
+ * Does the work of load() for one access to the most recent line of its set while stores to the
+ * same eight bytes are still in the buffer. Changes *done if the data comes from one of them.
  */
 static inline bool quick_forward(struct timing_core *core, const struct timing_step *s, uint64_t va,
                                  uint64_t issue, uint64_t *done)
@@ -380,8 +380,8 @@ static inline bool quick_forward(struct timing_core *core, const struct timing_s
 }
 
 /*
- * Repeats the block as it went before on this path; its accesses are made again. access: where to
- * find the first, which is seldom needed again. more: as in only_access().
+ * Repeats what the block did before on this path, but makes its accesses again. access: where to
+ * find the first one, which is seldom needed. more: see only_access().
  */
 static inline __attribute__((always_inline)) struct ran repeat(struct timing_core *core,
                                                                const struct timing_block *block,
@@ -429,7 +429,7 @@ static inline __attribute__((always_inline)) struct ran repeat(struct timing_cor
     return (struct ran){base + path->done, path};
 }
 
-/* The same, if there is such a path; otherwise remembers what the block does. */
+/* Repeats the block if such a path exists; otherwise remembers what it does. */
 static struct ran run_known(struct timing_core *core, const struct timing_block *block,
                             const timing_access *access, const timing_access *end)
 {
@@ -455,7 +455,7 @@ static __attribute__((noinline)) bool held(struct timing_core *core,
         core->room = core->number + (c->rob < least ? c->rob : least);
         return false;
     }
-    /* The same for the next instructions: what has retired or was written stays so. */
+    /* Look further ahead, too: what has retired or was written stays so. */
     enum { AHEAD = 32 };
     if (c->rob < AHEAD + block->count)
         return true;
@@ -566,8 +566,8 @@ void timing_follow(struct timing_core *core, struct timing_words *w)
             number > until)
             break;
         /*
-         * The common case: the block follows where it did before, and nothing delays it. Where it
-         * did, dispatch is never before core->fetch.
+         * The common case: the block follows the same one as before, and nothing delays it. Then
+         * dispatch is never before core->fetch.
          */
         struct timing_path *path = *core->hook;
         bool takes;

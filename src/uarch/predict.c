@@ -1,15 +1,15 @@
 /*
- * Prediction of directions (TAGE-like) and of targets of indirect branches (ITTAGE-like):
- * tables that see more and more of the history; the longest that knows the branch
- * decides.
+ * Prediction of directions (TAGE-like) and of targets of indirect branches (ITTAGE-like). Each
+ * table sees more of the history than the one below; the one with the longest history that knows
+ * the branch decides.
  */
 #include "uarch/account.h"
 
 #define ODD 0x9e3779b97f4a7c15ull
 
 /*
- * Index from the top bits of a hash of branch and history, tag from those in the middle. Each
- * table sees another part of the history.
+ * Index from the top bits of a hash of branch and history, tag from the middle bits. Each table
+ * sees a different part of the history.
  */
 static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
                             uint64_t key)
@@ -48,9 +48,9 @@ static inline void remember(struct timing_predictor *p, uint64_t bits, unsigned 
 
 /*
  * How an entry changes: its counter moves towards what the branch did; it was useful if the
- * prediction below it would have been different. A recent entry that is not sure yet leaves
- * the decision to the one below. The two-bit counters below all tables are entries, too. Indexed
- * by state, the prediction below << 6, taken << 7: the next state, WRONG, FRESH.
+ * prediction below it would have been different. A recent entry that is not sure yet leaves the
+ * decision to the one below. The two-bit counters below all tables are entries, too. Indexed by
+ * state, the prediction below << 6, taken << 7; values: the next state, WRONG, FRESH.
  */
 enum { WRONG = 1 << 8, FRESH = 1 << 9 };
 #define COUNTER(s) ((s) / TIMING_COUNTER)
@@ -68,8 +68,8 @@ enum { WRONG = 1 << 8, FRESH = 1 << 9 };
     (NEXT(s, below, taken) | ((NEW(s) ? (below) : GUESS(s)) != (taken) ? WRONG : 0) |              \
      (NEW(s) ? FRESH : 0))
 /*
- * How the entry below changes: a counter below one that is FRESH counts, too. Indexed by state,
- * taken << 6, fresh << 7.
+ * How the entry below changes: a counter below a FRESH one counts, too. Indexed by state, taken <<
+ * 6, fresh << 7.
  */
 #define BENEATH(s, taken, fresh)                                                                   \
     ((fresh) && COUNTER(s) ? TIMING_COUNTER | COUNT2((s)&7, taken) : (s))
@@ -86,7 +86,7 @@ enum { WRONG = 1 << 8, FRESH = 1 << 9 };
 static const uint16_t rules[4 * TIMING_STATES] = ALL(RULE);
 static const uint8_t beneath[4 * TIMING_STATES] = ALL(BENEATH);
 
-/* Where a branch has its entry in a table, and the tag that marks it as its own. */
+/* A branch's slot in a table, and the tag that marks the slot as its own. */
 static struct timing_tagged *entry_of(const struct timing_predictor *p, uint32_t table,
                                       uint64_t key, uint16_t *tag)
 {
@@ -96,8 +96,8 @@ static struct timing_tagged *entry_of(const struct timing_predictor *p, uint32_t
 }
 
 /*
- * The branch was mispredicted: a table above the one that knew it gets an entry, if one can be
- * replaced.
+ * Called on a misprediction: a table above the one that knew the branch gets an entry, if one can
+ * be replaced.
  */
 static __attribute__((noinline)) bool
 learn(struct timing_predictor *p, const struct timing_tagged *knew, uint64_t key, bool taken)
@@ -138,9 +138,8 @@ static inline __attribute__((always_inline)) void prefer(struct timing_tagged *e
 }
 
 /*
- * Avoids branches where possible: the host cannot predict what the guest's branches do,
- * either. tables is a constant: the loop is unrolled. far: the last one sees more than 128
- * branches.
+ * Avoids branches where possible: the host cannot predict what the guest's branches do, either.
+ * tables is a constant, so the loop is unrolled. far: the last table sees more than 128 branches.
  */
 static inline __attribute__((always_inline)) bool direction(struct timing_predictor *p,
                                                             uint64_t key, uint64_t pc, bool taken,

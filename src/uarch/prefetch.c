@@ -1,6 +1,6 @@
 /*
- * What is fetched ahead. Prefetchers learn from misses and from the first use of a line
- * that was fetched ahead; an ordinary hit teaches them nothing.
+ * The prefetchers. They learn from misses and from the first use of a line that was prefetched; an
+ * ordinary hit teaches them nothing.
  */
 #include "uarch/account.h"
 
@@ -31,8 +31,8 @@ static void stride(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t 
     if (s->confidence < 3)
         s->confidence++;
     /*
-     * When it becomes sure, and in each new page, fetches the whole distance ahead; then one more
-     * line each time.
+     * Fetches the whole distance ahead when the run becomes sure and in each new page; otherwise
+     * one more line each time.
      */
     uint32_t first = s->confidence == 2 || enters ? 1 : c->pf_stride_ahead;
     for (uint32_t k = first; s->confidence >= 2 && k <= c->pf_stride_ahead; k++)
@@ -40,8 +40,8 @@ static void stride(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t 
 }
 
 /*
- * Follows runs of neighbouring lines. Returns the run that this line continues and that
- * is long enough to be believed, or NULL. *first is the nearest line to fetch.
+ * Follows runs of neighbouring lines. Returns the run that this line continues, if it is long
+ * enough to be believed, or NULL. *first is the nearest line to fetch.
  */
 static const struct timing_stream *follow(struct timing_streams *all, uint64_t line, unsigned shift,
                                           uint32_t ahead, uint32_t *first)

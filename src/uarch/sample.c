@@ -1,4 +1,4 @@
-/* What is worked out only when a sample completes: events, data source. */
+/* Computed only when a sample completes: events, data source. */
 #include "uarch/uarch.h"
 
 #include "base/bits.h"
@@ -6,8 +6,9 @@
 #define EVENT(name) BIT(SPEX_EV_##name)
 
 /*
- * D17.6.4.6: a penalty that no other address would avoid is not the alignment's. An access longer
- * than the boundary crosses some of them wherever it is; the best address crosses the fewest.
+ * D17.6.4.6: a penalty that no other address would avoid does not count as misalignment. An access
+ * longer than the boundary crosses some boundaries wherever it is; the best address crosses the
+ * fewest.
  */
 static bool misaligned(const struct uarch_config *c, const struct spex_op *op, uint64_t va,
                        unsigned size)
@@ -36,7 +37,7 @@ void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint6
         events |= EVENT(MISALIGNED);
     access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
     access->data_source = 0;
-    if (op->flags & SPEX_OPF_LOAD) { /* for loads; elsewhere 0 means that it was not a load */
+    if (op->flags & SPEX_OPF_LOAD) { /* loads only: without a load, 0 says that there was none */
         if (level != SPEX_UARCH_L1)
             events |= EVENT(L2D_ACCESS);
         if (level > SPEX_UARCH_L2)

@@ -1,7 +1,7 @@
 /* Levels as the Data Source values of the CPU: the rows of arch/datasource.def, read backwards. */
 #include "uarch/uarch.h"
 
-/* Where data comes from, as rows name it; 0 is none. */
+/* Origins of data, as the rows name them; 0 is none. */
 enum origin {
     PLACE_NONE,
     PLACE_L1,

@@ -64,7 +64,7 @@ static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest
     }
 }
 
-/* Memory in lines of the host's cache of its own, all zero; NULL if there is none. */
+/* Zeroed memory in cache lines of its own; NULL if there is none. */
 static void *line_alloc(size_t size)
 {
     size = (size + 63) / 64 * 64;
@@ -254,7 +254,7 @@ void timing_core_free(struct timing_core *core)
 
 /* ---- blocks ---- */
 
-/* What a taken branch takes beyond the dispatch of its block, which takes `own` parts. */
+/* The time of a taken branch beyond the dispatch of its block, which takes `own` parts. */
 static void late_init(const struct uarch_config *c, struct timing_block *block, uint64_t parts,
                       uint64_t own)
 {

@@ -1,16 +1,15 @@
 /*
- * The full microarchitecture model: one account of time for every instruction
- * (docs/model.md describes it; tests/uarch/slow.c is the same description written
- * a second time).
+ * The full microarchitecture model: one account of time for every instruction (docs/model.md
+ * describes it; tests/uarch/slow.c implements the same description a second time).
  *
- * One struct timing is a system: memory, last level cache, numbers. One struct
- * timing_core is a PE with its private caches, predictors and its clock. A
- * system and all its cores are used by one thread at a time, but for timing_predict().
- * The same calls in the same order give the same answers, to the cycle.
+ * A struct timing is a system: memory, last level cache, parameters. A struct timing_core is a PE
+ * with its private caches, predictors and its clock. A system and all its cores are used by one
+ * thread at a time, except for timing_predict(). The same calls in the same order give the same
+ * results, to the cycle.
  *
  * An engine describes each straight run of instructions once, when it is translated
- * (timing_block_init), and then reports for each execution what was executed, which
- * addresses were accessed and where control went.
+ * (timing_block_init). For each execution it then reports what was executed, which addresses were
+ * accessed and where control went.
  */
 #ifndef UARCH_TIMING_H
 #define UARCH_TIMING_H
@@ -22,8 +21,8 @@ struct timing; /* opaque */
 struct timing_core;
 
 enum spex_status timing_new(const struct uarch_config *config, struct timing **timing);
-void timing_free(struct timing *timing); /* and all its cores */
-/* Clocks of its cores may be far apart: a lease begins when another core asks for the line. */
+void timing_free(struct timing *timing); /* frees its cores, too */
+/* The cores' clocks may be far apart: a lease begins when another core asks for the line. */
 void timing_apart(struct timing *timing);
 
 /* index says where the core sits (cluster, socket). Caches are empty, the clock is at 0. */
@@ -34,19 +33,19 @@ void timing_core_free(struct timing_core *core);
 /* ---- what is made ideal ---- */
 
 /*
- * From here on these addresses are ideal; the ranges must live as long as the system. To be called
- * before it has cores and blocks.
+ * Makes these addresses ideal from here on. The ranges must live as long as the system. Call it
+ * before the system has cores and blocks.
  */
 void timing_set_ideal(struct timing *timing, const struct ideal_range *ranges, size_t count);
 
 /* ---- blocks ---- */
 
-/* Where a taken branch is known, the quickest first. */
+/* Where a taken branch is known, fastest first. */
 enum timing_btb {
     TIMING_BTB_NEAR,
     TIMING_BTB_MID,
     TIMING_BTB_LAST,
-    TIMING_BTB_DENSE, /* and another behind it */
+    TIMING_BTB_DENSE, /* like LAST, but with another branch behind it in the same 32 bytes */
     TIMING_BTB_NOWHERE,
     TIMING_BTB_COUNT
 };
@@ -62,7 +61,7 @@ struct timing_block {
     uint32_t loads, stores;          /* how many */
     uint32_t hints;                  /* prefetches */
     bool steady;                     /* its behaviour may be remembered */
-    bool apart;                      /* the engine's own: timing_follow() leaves it to it */
+    bool apart;                      /* timing_follow() leaves this block to the engine */
     bool foreseen;                   /* its branch is always predicted */
     uint32_t gone;                   /* instructions that take no time */
     uint64_t key;                    /* key of its branch for the predictors */
@@ -85,47 +84,45 @@ void timing_block_fini(struct timing_block *block);
 /* ---- executions ---- */
 
 /*
- * One data access: virtual address in bits 47:0, position of its instruction in the
- * block in bits 59:48. Its size is that of the instruction. Accesses of a block are
- * in program order; atomics and Store-Exclusive make one access, a failed
- * Store-Exclusive makes none.
+ * One data access: virtual address in bits 47:0, position of its instruction in the block in bits
+ * 59:48. The instruction determines its size. Accesses of a block are in program order; atomics and
+ * Store-Exclusive make one access, a failed Store-Exclusive makes none.
  */
 typedef uint64_t timing_access;
 #define SPEX_TIMING_ACCESS(va, insn) (((va)&0xffffffffffffull) | (uint64_t)(insn) << 48)
 
 struct timing_run {
-    uint32_t
-        executed;  /* instructions executed, at least 1; fewer than the block has if it was cut */
-    bool cut;      /* control left before the block's end: fault, signal */
-    uint64_t next; /* pc of the block that follows, unless cut */
+    uint32_t executed; /* instructions executed, at least 1; all of them unless it was cut */
+    bool cut;          /* control left before the block's end: fault, signal */
+    uint64_t next;     /* pc of the block that follows, unless cut */
     const timing_access *access;
     size_t access_count;
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
     struct account_insn *insns;
     uarch_result *results;
     /*
-     * With insns, in slots of dispatch since cycle 0, `width` a cycle: when the block before and
-     * the front end let its first instruction go; when its ports let the next block go, or 0 if
-     * they do not hold it up.
+     * Set if insns is not NULL, in slots of dispatch since cycle 0, `width` slots per cycle. ready:
+     * when the block before and the front end let the first instruction go. ports: when the block's
+     * ports let the next block go, or 0 if they do not hold it up.
      */
     uint64_t ready, ports;
     bool mispredicted; /* timing_predict() mispredicted the branch at its end */
 };
 
 /*
- * The branch at the end of the block went to next: was it mispredicted? To be asked once for each
- * execution that is not cut, in their order. Depends on nothing else and uses the predictors of
- * the core alone: one thread may ask ahead of the one that runs the blocks.
+ * Was the branch at the end of the block, which went to next, mispredicted? Call it once for each
+ * execution that is not cut, in order. The answer depends on nothing else and uses only the
+ * predictors of the core, so one thread may call it ahead of the thread that runs the blocks.
  */
 bool timing_predict(struct timing_core *core, const struct timing_block *block, uint64_t next);
 
 void timing_run(struct timing_core *core, struct timing_block *block, struct timing_run *run);
 
 /*
- * The same for many blocks in a row that were executed whole and need no details, from words: for
- * each block its address with SPEX_TIMING_BLOCK, then its accesses. SPEX_TIMING_WRONG in the word
- * after them: the branch at the end of the block was mispredicted. Ends before a block that is
- * apart, or that another word follows than that of a block.
+ * Runs many blocks in a row that were executed whole and need no details. They are given as words:
+ * for each block its address with SPEX_TIMING_BLOCK, then its accesses. SPEX_TIMING_WRONG in the
+ * word after them means that the branch at the block's end was mispredicted. Stops before a block
+ * that is `apart`, or that is not followed by a block's word.
  */
 #define SPEX_TIMING_BLOCK (UINT64_C(1) << 60)
 #define SPEX_TIMING_WRONG (UINT64_C(1) << 59)
@@ -134,7 +131,7 @@ struct timing_words {
     const uint64_t *at;         /* the word after its own */
     const uint64_t *stop;       /* the end of the words */
     uint64_t limit;             /* ends when the clock is past this */
-    uint64_t instructions;      /* at most; those that ran are taken off */
+    uint64_t instructions;      /* most instructions to run; reduced by those that ran */
     /* Filled in, if there was one: the last block that ended with a taken branch, and where. */
     const struct timing_block *taken;
     uint64_t target;
@@ -156,7 +153,7 @@ void timing_access_outcome(const struct timing_core *core, const struct spex_op 
 uint64_t timing_clock(const struct timing_core *core);
 /* Lets the core spend cycles elsewhere, in the kernel. The pipeline is empty afterwards. */
 void timing_spend(struct timing_core *core, uint64_t cycles);
-/* The same up to a moment; nothing if that is past. Returns the cycles that went by. */
+/* Lets time pass up to a moment; does nothing if that is past. Returns the cycles that passed. */
 uint64_t timing_reach(struct timing_core *core, uint64_t cycles);
 
 /* Lines so far that came from other cores, or that they lost because this one wrote to them. */

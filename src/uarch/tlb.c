@@ -30,7 +30,7 @@ static void make_newest(struct uarch_tlb *tlb, unsigned i)
     tlb->newest = (uint8_t)i;
 }
 
-/* Not for the newest. */
+/* i must not be the newest entry. */
 static void unlink_age(struct uarch_tlb *tlb, unsigned i)
 {
     unsigned older = tlb->older[i], newer = tlb->newer[i];

@@ -1,4 +1,4 @@
-/* Inside of the microarchitecture model: translation, whose memory it is, outcomes of accesses. */
+/* Internals of the microarchitecture model: translation, homes of memory, outcomes of accesses. */
 #ifndef UARCH_UARCH_H
 #define UARCH_UARCH_H
 
@@ -7,7 +7,7 @@
 
 enum { UARCH_TLB_MAX = 128, UARCH_RAS_MAX = 64 };
 
-/* Of a line in a cache. */
+/* State of a line in a cache. */
 enum uarch_state {
     UARCH_SHARED = 1,
     UARCH_EXCLUSIVE = 2,
@@ -52,11 +52,11 @@ uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va, struct uarch_co
 uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts);
 /* True if the level 1 TLB has the page; it is the most recent one then. */
 bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page);
-/* Is it in one of the TLBs? Changes nothing. */
+/* Is the page in one of the TLBs? Changes nothing. */
 bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 
-/* How a block that ends with op ends. */
+/* How a block ends whose last operation is op. */
 enum uarch_end uarch_end_of(const struct spex_op *op);
 /* Data Source value of a load whose data came from a level. */
 uint8_t uarch_source(enum arch_sources sources, enum uarch_level level, uarch_result r);

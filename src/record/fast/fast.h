@@ -163,7 +163,7 @@ static inline struct shape *shapes_of(const struct spex_shapes *shapes)
 struct fast_cells {
     uint8_t anchor;    /* cells begin at positions that equal this modulo CELL */
     bool anchored;     /* a record has confirmed the anchor */
-    uint32_t failures; /* in a row */
+    uint32_t failures; /* consecutive failures */
 };
 
 /* Records of a stream that were found but not yet read. */
@@ -172,7 +172,7 @@ struct fast_stream {
     size_t origin;                  /* position that queue entries count from */
     /* records to wait until the next try, since the last one did not help */
     uint32_t idle, idle_left;
-    uint32_t failures; /* in a row */
+    uint32_t failures; /* consecutive failures */
     struct queued {
         uint16_t at, key;
     } queue[LANES * LANE_ROOM];
