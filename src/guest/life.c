@@ -543,20 +543,10 @@ static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
     }
 }
 
-void life_return(unsigned index, int64_t number, int64_t result)
+/* A call that changed what the process has mapped. */
+static void log_memory(struct vcpu *v, int64_t number, int64_t result)
 {
-    struct vcpu *v = plugin.hot[index].vcpu;
     const uint64_t *a = v->argument;
-    if (!v->live)
-        return;
-    await_thread(v, result);
-    if (number == SYS_CLONE)
-        lose_thread(v, result);
-    set_idle(v, false, number, result);
-    if (plugin.user.full && plugin.run->deterministic) {
-        pause_account(v, result);
-        clock_return(v, number, result);
-    }
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)
@@ -568,23 +558,6 @@ void life_return(unsigned index, int64_t number, int64_t result)
                 .type = RUN_PROTECT, .a = a[0], .b = a[1], .prot = (uint32_t)a[2]};
             log_event(v, &event, NULL);
         }
-        break;
-    case SYS_GETRANDOM:
-        if (result > 0 && plugin.run->deterministic && plugin.user.registers)
-            chance_fill(a[0], (uint64_t)result);
-        break;
-    case SYS_OPENAT:
-        if (result >= 0)
-            jit_opened(v, (int)result);
-        break;
-    case SYS_WRITE:
-    case SYS_WRITEV:
-        if (plugin.user.opened && result > 0)
-            jit_written(v, (int)a[0], (uint64_t)result, false);
-        break;
-    case SYS_CLOSE:
-        if (plugin.user.opened)
-            jit_written(v, (int)a[0], 0, true);
         break;
     case SYS_MREMAP:
         if ((uint64_t)result < UINT64_MAX - 4096) {
@@ -604,6 +577,47 @@ void life_return(unsigned index, int64_t number, int64_t result)
                                       .flags = 0x22};
             log_event(v, &event, "[heap]");
         }
+        break;
+    }
+}
+
+void life_return(unsigned index, int64_t number, int64_t result)
+{
+    struct vcpu *v = plugin.hot[index].vcpu;
+    const uint64_t *a = v->argument;
+    if (!v->live)
+        return;
+    await_thread(v, result);
+    if (number == SYS_CLONE)
+        lose_thread(v, result);
+    set_idle(v, false, number, result);
+    if (plugin.user.full && plugin.run->deterministic) {
+        pause_account(v, result);
+        clock_return(v, number, result);
+    }
+    switch (number) {
+    case SYS_MMAP:
+    case SYS_MPROTECT:
+    case SYS_MREMAP:
+    case SYS_BRK:
+        log_memory(v, number, result);
+        break;
+    case SYS_GETRANDOM:
+        if (result > 0 && plugin.run->deterministic && plugin.user.registers)
+            chance_fill(a[0], (uint64_t)result);
+        break;
+    case SYS_OPENAT:
+        if (result >= 0)
+            jit_opened(v, (int)result);
+        break;
+    case SYS_WRITE:
+    case SYS_WRITEV:
+        if (plugin.user.opened && result > 0)
+            jit_written(v, (int)a[0], (uint64_t)result, false);
+        break;
+    case SYS_CLOSE:
+        if (plugin.user.opened)
+            jit_written(v, (int)a[0], 0, true);
         break;
     case SYS_EXECVE:
     case SYS_EXECVEAT:
