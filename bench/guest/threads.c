@@ -1,10 +1,10 @@
-/* Two threads that sort arrays of their own. */
+/* Threads that sort arrays of their own: threads [COUNT=2 [ROUNDS=4]]. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { N = 300000 };
+enum { N = 300000, MOST = 256 };
 static int rounds;
 
 static int compare(const void *a, const void *b)
@@ -26,11 +26,17 @@ static void *work(void *seed)
 
 int main(int argc, char **argv)
 {
-    pthread_t t[2];
-    rounds = argc > 1 ? atoi(argv[1]) : 4;
-    for (uintptr_t i = 0; i < 2; i++)
-        pthread_create(&t[i], NULL, work, (void *)(i + 1));
-    for (int i = 0; i < 2; i++)
+    pthread_t t[MOST];
+    int count = argc > 1 ? atoi(argv[1]) : 2;
+    rounds = argc > 2 ? atoi(argv[2]) : 4;
+    if (count < 1 || count > MOST) {
+        fprintf(stderr, "threads: 1 to %d threads, not %s\n", MOST, argv[1]);
+        return 2;
+    }
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&t[i], NULL, work, (void *)(uintptr_t)(i + 1)))
+            return 1;
+    for (int i = 0; i < count; i++)
         pthread_join(t[i], NULL);
     return 0;
 }
