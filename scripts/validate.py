@@ -34,6 +34,16 @@ STEADY = ("read ", "taken", "code", "near")  # what comes first takes longer
 THREADS = ("loaded", "pingpong", "readers")  # benchmarks with several threads
 
 
+def with_symbols(path):
+    """The benchmarks, made anew if they changed; the spex-micro that is installed is stripped."""
+    source = os.path.join(ROOT, "src/micro")
+    newest = max(os.path.getmtime(os.path.join(source, name)) for name in os.listdir(source))
+    if not os.path.exists(path) or os.path.getmtime(path) < newest:
+        subprocess.run([CROSS + "gcc", "-D_GNU_SOURCE", "-O2", "-static", "-pthread", "-o", path,
+                        os.path.join(source, "micro.c")], check=True)
+    return path
+
+
 class NotRun(Exception):
     """There is no time left for this one."""
 
@@ -43,7 +53,7 @@ class Bench:
         build = os.path.realpath(build)
         self.spex, self.folder, self.number = os.path.join(build, "spex"), folder, 0
         self.end, self.single, self.path = end, single, os.path.join(build, "validate.json")
-        self.micro = os.path.join(build, "spex-micro")
+        self.micro = with_symbols(os.path.join(build, "micro"))
         parts = [self.spex, os.path.join(build, "libspex-qemu.so"), self.micro]
         self.made_of = hashlib.sha256(b"".join(open(p, "rb").read() for p in parts)).hexdigest()
         self.known = json.load(open(self.path)) if os.path.exists(self.path) else {}
@@ -56,6 +66,8 @@ class Bench:
             if len(word) == 4 and word[3].startswith("kernel_"):
                 self.kernels.append((int(word[0], 16), int(word[0], 16) + int(word[1], 16),
                                      word[3][7:]))
+        if not self.kernels:
+            sys.exit(f"validate: {self.micro} has no symbols: remove it")
 
     def run(self, cpu, micro, model=""):
         """({kernel: {column: sum}}, what the kernel did), from the last run if it is known."""
