@@ -174,9 +174,25 @@ def nodes_of(text):
     return {lines[0].split()[0] for key, lines in parse(text).items() if key.startswith("function")}
 
 
+def released():
+    """The minor versions that are described, in their order."""
+    return sorted((v for v in os.listdir(KEPT) if os.path.isdir(os.path.join(KEPT, v))),
+                  key=lambda v: tuple(map(int, v.split("."))))
+
+
 def newest():
-    versions = sorted((tuple(map(int, v.split("."))) for v in os.listdir(KEPT)), reverse=True)
-    return ".".join(map(str, versions[0]))
+    return released()[-1]
+
+
+def first_versions():
+    """{function: the minor version it came with}, of those in a release that is described."""
+    came = dict.fromkeys(open(os.path.join(KEPT, "functions-of-1.1.txt")).read().split(), "1.1")
+    for number, release in enumerate(released()):
+        for name in LIBRARIES:
+            for key in parse(open(os.path.join(KEPT, release, f"{name}.txt")).read()):
+                if key.startswith("function "):  # before the first description: 1.0, or 1.1
+                    came.setdefault(key.split()[1], release if number else "1.0")
+    return came
 
 
 def version():

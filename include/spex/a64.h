@@ -30,13 +30,13 @@ struct spex_a64_lengths {
  * access, and PSTATE.SM.
  */
 enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths *lengths,
-                                   struct spex_op *op);
+                                   struct spex_op *op); /* since 1.4 */
 
 /* Name of the row that matched, for example "LDADD", or NULL. For tests and listings. */
-const char *spex_a64_name(uint32_t insn);
+const char *spex_a64_name(uint32_t insn); /* since 1.4 */
 
 /* Target of a direct branch at pc; false if the word is not one. */
-bool spex_a64_target(uint32_t insn, uint64_t pc, uint64_t *target);
+bool spex_a64_target(uint32_t insn, uint64_t pc, uint64_t *target); /* since 1.4 */
 
 #ifdef __cplusplus
 }

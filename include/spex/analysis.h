@@ -32,7 +32,7 @@ struct spex_filter {
     const char *name, *value;
 };
 /* Names and help of all filters, NULL past the last. */
-const char *spex_filter_name(size_t index, const char **help);
+const char *spex_filter_name(size_t index, const char **help); /* since 1.0 */
 
 /* Parts of a sample that take time to compute; each sink names the ones it needs. */
 enum spex_want {
@@ -90,11 +90,11 @@ struct spex_analysis_options {
 
 /*
  * path NULL or "-" is standard input; options NULL means defaults. What filters and symbols
- * point to is copied.
+ * point to is copied. Since 1.0.
  */
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
-void spex_analysis_close(struct spex_analysis *analysis);
+void spex_analysis_close(struct spex_analysis *analysis); /* since 1.0 */
 
 /*
  * How whose time it is was told (docs/time.md): the program was walked through again, by the
@@ -114,9 +114,9 @@ struct spex_replay {
     enum spex_trust trust;
     uint8_t zero[12];
 };
-/* After a pass with SPEX_WANT_SPENT; share is 0 where nothing was replayed. */
+/* After a pass with SPEX_WANT_SPENT; share is 0 where nothing was replayed. Since 1.4. */
 void spex_analysis_replay(const struct spex_analysis *analysis, struct spex_replay *replay);
-const char *spex_trust_name(enum spex_trust trust); /* "none", "poor", "fair", "good" */
+const char *spex_trust_name(enum spex_trust trust); /* "none", "poor", "fair", "good"; since 1.4 */
 
 /*
  * What an instruction that was sampled mostly waited for (since 1.4): the one that made its
@@ -129,7 +129,7 @@ struct spex_wait {
     uint8_t zero[15];
 };
 bool spex_analysis_waits_for(const struct spex_analysis *analysis, const struct spex_module *module,
-                             uint64_t address, struct spex_wait *wait);
+                             uint64_t address, struct spex_wait *wait); /* since 1.4 */
 
 /*
  * What later passes are to compute, instead of options.want: enum spex_want, 0 as there (since
@@ -148,9 +148,9 @@ enum spex_sample_op {
     SPEX_SAMPLE_BRANCH,
     SPEX_SAMPLE_OP_COUNT
 };
-const char *spex_sample_op_name(enum spex_sample_op op);
+const char *spex_sample_op_name(enum spex_sample_op op); /* since 1.0 */
 /* The whole operation in words: "branch cond", "load simd-fp", "atomic acq-rel". */
-const char *spex_sample_op_text(unsigned op_class, unsigned op_payload);
+const char *spex_sample_op_text(unsigned op_class, unsigned op_payload); /* since 1.0 */
 
 enum spex_sample_flag {
     SPEX_SAMPLE_KERNEL = 1u << 0, /* pc is of EL1 or higher */
@@ -207,7 +207,7 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
  * Fails only if nothing can be read.
  */
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
-                                   void *context, struct spex_error *error);
+                                   void *context, struct spex_error *error); /* since 1.0 */
 
 /*
  * The same, for sinks that can fail (since 1.4): SPEX_OK goes on, SPEX_END has seen enough, and
@@ -224,7 +224,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_s
 typedef enum spex_status spex_sample_taker(void *context, const struct spex_sample *samples,
                                            size_t count);
 enum spex_status spex_analysis_each(struct spex_analysis *analysis, spex_sample_taker *sink,
-                                    void *context, struct spex_error *error);
+                                    void *context, struct spex_error *error); /* since 1.4 */
 
 /*
  * The same pass without a sink (since 1.4): each call hands out the samples that come next, which
@@ -248,7 +248,7 @@ enum spex_status spex_analysis_next(struct spex_analysis *analysis,
 void spex_analysis_cancel(struct spex_analysis *analysis);
 
 /* For a sink that has seen enough: no more of the file is read. Some samples may still come. */
-void spex_analysis_stop(struct spex_analysis *analysis);
+void spex_analysis_stop(struct spex_analysis *analysis); /* since 1.0 */
 
 /* What a data address belongs to, at the end of the profile or at the time of a sample. */
 struct spex_place {
@@ -258,9 +258,9 @@ struct spex_place {
     uint64_t zero;
 };
 void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t ip,
-                          struct spex_place *place);
+                          struct spex_place *place); /* since 1.0 */
 void spex_sample_locate(struct spex_analysis *analysis, const struct spex_sample *sample,
-                        uint64_t ip, struct spex_place *place);
+                        uint64_t ip, struct spex_place *place); /* since 1.0 */
 
 /* ---- what was sampled ---- */
 
@@ -272,14 +272,14 @@ struct spex_thread_total {
     uint64_t zero;
 };
 bool spex_analysis_thread(const struct spex_analysis *analysis, size_t index,
-                          struct spex_thread_total *total);
+                          struct spex_thread_total *total); /* since 1.0 */
 struct spex_cpu_total {
     int32_t cpu; /* -1: queues are per thread */
     uint64_t samples;
     uint64_t zero;
 };
 bool spex_analysis_cpu(const struct spex_analysis *analysis, size_t index,
-                       struct spex_cpu_total *total);
+                       struct spex_cpu_total *total); /* since 1.0 */
 
 enum { SPEX_FILTER_MAX = 16 };
 
@@ -302,6 +302,7 @@ struct spex_totals {
     uint64_t beside_loss;         /* ns between a record before and one after lost data */
     uint64_t unseen;              /* ns between records, spent in a kernel that was not sampled */
 };
+/* Since 1.0. */
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 
 struct spex_sampling {
@@ -315,15 +316,16 @@ struct spex_sampling {
     /* the value at which counters saturate: 0xfff, or 0xffff if any counter exceeds that */
     uint16_t counter_most;
 };
+/* Since 1.0. */
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
 /*
  * Which counters of a record are saturated, so mean "at least" (D18.2.3): SPEX_HAS_TOTAL, _ISSUE,
  * _TRANSLATION, _ALT_ISSUE.
  */
 unsigned spex_analysis_saturated(const struct spex_analysis *analysis,
-                                 const struct spex_record *record);
-struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
-/* The file (the first if there are several); NULL for a raw stream. */
+                                 const struct spex_record *record);         /* since 1.0 */
+struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis); /* since 1.0 */
+/* The file (the first if there are several); NULL for a raw stream. Since 1.0. */
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);
 
 /*
@@ -337,6 +339,7 @@ struct spex_part {
     struct spex_perfdata *file;
     uint64_t zero;
 };
+/* Since 1.4. */
 bool spex_analysis_part(const struct spex_analysis *analysis, size_t index, struct spex_part *part);
 /* First and last time in the files in ns, by what they say; both 0 if not known (since 1.4). */
 void spex_analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
@@ -344,7 +347,7 @@ void spex_analysis_extent(const struct spex_analysis *analysis, uint64_t *first,
 const char *spex_analysis_comm(const struct spex_analysis *analysis, int32_t pid);
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */
-const char *spex_analysis_no_estimate(const struct spex_analysis *analysis);
+const char *spex_analysis_no_estimate(const struct spex_analysis *analysis); /* since 1.0 */
 
 /* ---- statistics ---- */
 
@@ -352,10 +355,10 @@ const char *spex_analysis_no_estimate(const struct spex_analysis *analysis);
 struct spex_interval {
     double low, high;
 };
-struct spex_interval spex_share_interval(uint64_t count, uint64_t total);
+struct spex_interval spex_share_interval(uint64_t count, uint64_t total); /* since 1.0 */
 /* 95% interval of count1/total1 - count0/total0 (Newcombe). */
 struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, uint64_t count1,
-                                              uint64_t total1);
+                                              uint64_t total1); /* since 1.0 */
 
 /* ---- grouping ---- */
 
@@ -392,10 +395,10 @@ enum spex_key {
     SPEX_KEY_TYPE_LINE,    /* SPEX_KEY_TYPE_OFFSET rounded down to cache lines */
     SPEX_KEY_COUNT
 };
-const char *spex_key_name(enum spex_key key); /* the spelling of --sort */
-const char *spex_key_help(enum spex_key key);
-unsigned spex_key_wants(enum spex_key key); /* enum spex_want */
-bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
+const char *spex_key_name(enum spex_key key); /* the spelling of --sort; since 1.0 */
+const char *spex_key_help(enum spex_key key); /* since 1.0 */
+unsigned spex_key_wants(enum spex_key key);   /* enum spex_want; since 1.0 */
+bool spex_key_parse(const char *name, size_t length, enum spex_key *key); /* since 1.0 */
 
 /* clang-format off */
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
@@ -427,13 +430,14 @@ enum spex_stat {
     SPEX_STAT_MODIFIED, /* the line was dirty there */
     SPEX_STAT_COUNT
 };
-uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat);
+uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat); /* since 1.0 */
 /* Samples whose data came from a source; samples with a latency, and their sum in cycles. */
-uint64_t spex_row_source(const struct spex_row *row, enum spex_source source);
+uint64_t spex_row_source(const struct spex_row *row, enum spex_source source); /* since 1.0 */
+/* Since 1.0. */
 uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum);
 
 /* Time of a row's samples in ns (docs/time.md); 0 if records have no timestamps. */
-double spex_row_time(const struct spex_row *row);
+double spex_row_time(const struct spex_row *row); /* since 1.1 */
 
 struct spex_group;
 
@@ -457,19 +461,19 @@ struct spex_group_options {
 };
 enum spex_status spex_group_new(struct spex_analysis *analysis,
                                 const struct spex_group_options *options, struct spex_group **group,
-                                struct spex_error *error);
-void spex_group_free(struct spex_group *group);
+                                struct spex_error *error); /* since 1.0 */
+void spex_group_free(struct spex_group *group);            /* since 1.0 */
 /* A spex_sample_sink; context is the group. */
-void spex_group_sink(void *group, const struct spex_sample *samples, size_t count);
+void spex_group_sink(void *group, const struct spex_sample *samples, size_t count); /* since 1.0 */
 /* Chosen samples. */
 void spex_group_add(struct spex_group *group, const struct spex_sample *const *samples,
-                    size_t count);
+                    size_t count); /* since 1.0 */
 /*
  * Call before the first sample: group then takes no samples itself but sums up the rows of a
  * finer group, whose keys determine its own (the same key, or a page from a cache line). It
  * counts all of them, merged rows too. Sort it before finer is freed.
  */
-void spex_group_derive(struct spex_group *group, struct spex_group *finer);
+void spex_group_derive(struct spex_group *group, struct spex_group *finer); /* since 1.0 */
 
 enum spex_order {
     SPEX_BY_SAMPLES,
@@ -483,40 +487,43 @@ enum spex_order {
  * Sorts rows, largest first (ties by the keys). Call after the last sample and before reading
  * rows. After SPEX_NO_MEMORY there are no rows.
  */
-enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order);
+enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order); /* since 1.0 */
 /* Number of distinct keys; beyond SPEX_GROUP_MAX an estimate, good to a few percent. */
-uint64_t spex_group_keys(const struct spex_group *group);
-size_t spex_group_count(const struct spex_group *group);
-const struct spex_row *spex_group_row(const struct spex_group *group, size_t index); /* or NULL */
-const struct spex_row *spex_group_total(const struct spex_group *group); /* sum of all rows */
+uint64_t spex_group_keys(const struct spex_group *group); /* since 1.0 */
+size_t spex_group_count(const struct spex_group *group);  /* since 1.0 */
+/* Or NULL. Since 1.0. */
+const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);
+/* Sum of all rows. Since 1.0. */
+const struct spex_row *spex_group_total(const struct spex_group *group);
 /* One row that sums up the rows merged for lack of space; NULL if none were. */
-const struct spex_row *spex_group_rest(const struct spex_group *group);
+const struct spex_row *spex_group_rest(const struct spex_group *group); /* since 1.0 */
 /* 95% interval of a row's share of all time, or of all samples if there are no timestamps. */
 struct spex_interval spex_row_time_interval(const struct spex_group *group,
-                                            const struct spex_row *row);
+                                            const struct spex_row *row); /* since 1.1 */
 /*
  * True if most of the row's work is in runs longer than two sampling periods. If not, time is
  * divided between the row and its neighbours by what each operation probably cost, and the
- * interval covers the error of sampling but not of this division.
+ * interval covers the error of sampling but not of this division. Since 1.1.
  */
 bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
 /* Upper bound on the samples that a row may lack; 0: exact. */
-uint64_t spex_group_error(const struct spex_group *group);
+uint64_t spex_group_error(const struct spex_group *group); /* since 1.0 */
 /* The latency at quantile q (0..1) of the samples; negative if unknown. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
-                     enum spex_latency latency, double q);
-/* The n-th key as a value: pid, tid, cpu, enum, data address. */
+                     enum spex_latency latency, double q); /* since 1.0 */
+/* The n-th key as a value: pid, tid, cpu, enum, data address. Since 1.0. */
 uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *row, size_t n);
 /* Of SPEX_KEY_SYMBOL: the symbol, NULL if there is none. Of SPEX_KEY_PC: the module address. */
 const struct spex_symbol *spex_row_symbol(const struct spex_group *group,
-                                          const struct spex_row *row, size_t n);
+                                          const struct spex_row *row, size_t n); /* since 1.0 */
+/* Since 1.0. */
 uint64_t spex_row_address(const struct spex_group *group, const struct spex_row *row, size_t n);
 /*
  * Text of the n-th key of a row, cut at capacity and terminated. Returns the length of the whole
  * text.
  */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
-                     char *text, size_t capacity);
+                     char *text, size_t capacity); /* since 1.0 */
 
 /*
  * ---- cache lines that threads share ----
@@ -534,16 +541,19 @@ size_t spex_row_text(const struct spex_group *group, const struct spex_row *row,
  */
 struct spex_sharing;
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
-                                  struct spex_error *error);
-void spex_sharing_free(struct spex_sharing *sharing);
+                                  struct spex_error *error); /* since 1.0 */
+void spex_sharing_free(struct spex_sharing *sharing);        /* since 1.0 */
+/* Since 1.0. */
 void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
 /*
  * Between the passes: keeps the candidates and returns how many; 0 if there are none or
  * memory ran out.
  */
-size_t spex_sharing_choose(struct spex_sharing *sharing);
+size_t spex_sharing_choose(struct spex_sharing *sharing); /* since 1.0 */
+/* Since 1.0. */
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
-enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* SPEX_OK or SPEX_NO_MEMORY */
+/* SPEX_OK or SPEX_NO_MEMORY. Since 1.0. */
+enum spex_status spex_sharing_finish(struct spex_sharing *sharing);
 
 enum spex_sharing_kind { SPEX_SHARING_FALSE, SPEX_SHARING_TRUE, SPEX_SHARING_MIXED };
 
@@ -576,10 +586,12 @@ struct spex_sharing_totals {
     bool sources;    /* the CPU reports where data came from */
     bool timed;
 };
-/* Highest score times samples first; NULL past the last. */
+/* Highest score times samples first; NULL past the last. Since 1.0. */
 const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *sharing, size_t index);
+/* Since 1.0. */
 const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *sharing, size_t index);
-const struct spex_group *spex_sharing_group(const struct spex_sharing *sharing);
+const struct spex_group *spex_sharing_group(const struct spex_sharing *sharing); /* since 1.0 */
+/* Since 1.0. */
 const struct spex_sharing_totals *spex_sharing_totals(const struct spex_sharing *sharing);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
  * A profile as Arrow arrays, by the Arrow C stream interface
  * (https://arrow.apache.org/docs/format/CStreamInterface.html): pyarrow, Polars, DuckDB, R and
  * others take samples without a file between. The two functions that a consumer calls are in the
- * struct itself, so neither side needs a library of the other. Since 1.4.
+ * struct itself, so neither side needs a library of the other.
  *
  * Ownership: the stream is the caller's, who calls its release; arrays and schemas that it hands
  * out are too, and may outlive the stream, but the analysis must outlive the stream.
@@ -37,7 +37,7 @@ enum spex_table {
 };
 
 /*
- * Fills in a stream, whatever it held.
+ * Fills in a stream, whatever it held. Since 1.4.
  *
  *     struct ArrowArrayStream stream;
  *     status = spex_arrow_stream(analysis, SPEX_TABLE_SAMPLES, &stream, &error);

@@ -25,7 +25,7 @@ extern "C" {
 #define SPEX_VERSION SPEX_VERSION_TEXT(SPEX_VERSION_MAJOR, SPEX_VERSION_MINOR, SPEX_VERSION_PATCH)
 
 /* Version of the library in use at run time: that of the headers, or a newer one. */
-const char *spex_version(void);
+const char *spex_version(void); /* since 1.0 */
 
 enum spex_status {
     SPEX_OK = 0,
@@ -42,7 +42,7 @@ enum spex_status {
 };
 
 /* A short name for messages and JSON, for example "truncated". */
-const char *spex_status_name(enum spex_status status);
+const char *spex_status_name(enum spex_status status); /* since 1.0 */
 
 /* Why something failed, for people. Always terminated; empty means no error. */
 struct spex_error {

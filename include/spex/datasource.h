@@ -34,11 +34,11 @@ enum spex_source {
 struct spex_cpu_model; /* a row of the table of CPUs */
 
 /* The CPU of a MIDR_EL1 value, or NULL if it is not listed (the caller warns once). */
-const struct spex_cpu_model *spex_cpu_find(uint64_t midr);
+const struct spex_cpu_model *spex_cpu_find(uint64_t midr); /* since 1.0 */
 /* "Neoverse N1"; for NULL "unlisted CPU". */
-const char *spex_cpu_name(const struct spex_cpu_model *cpu);
+const char *spex_cpu_name(const struct spex_cpu_model *cpu); /* since 1.0 */
 /* Does the CPU have a Data Source table? (Some listed CPUs have none.) */
-bool spex_cpu_has_sources(const struct spex_cpu_model *cpu);
+bool spex_cpu_has_sources(const struct spex_cpu_model *cpu); /* since 1.0 */
 
 struct spex_source_info {
     enum spex_source source;
@@ -53,9 +53,12 @@ struct spex_source_info {
 
 /* cpu may be NULL: only events are used. Meaningful for loads, stores and atomics. */
 void spex_source_of(const struct spex_cpu_model *cpu, const struct spex_record *record,
-                    struct spex_source_info *info);
-const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
-/* Meaning of one Data Source value on a CPU; SPEX_SOURCE_UNKNOWN if its table does not have it. */
+                    struct spex_source_info *info);    /* since 1.0 */
+const char *spex_source_name(enum spex_source source); /* "peer-cluster"; since 1.0 */
+/*
+ * Meaning of one Data Source value on a CPU; SPEX_SOURCE_UNKNOWN if its table does not have it.
+ * Since 1.0.
+ */
 enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned value);
 
 /*
@@ -65,10 +68,10 @@ enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };
 uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,
-                          enum spex_perf_rules rules);
+                          enum spex_perf_rules rules); /* since 1.0 */
 
 /* Name of an event bit that this CPU defines itself ("late-prefetch"), or NULL. */
-const char *spex_cpu_event_name(const struct spex_cpu_model *cpu, unsigned bit);
+const char *spex_cpu_event_name(const struct spex_cpu_model *cpu, unsigned bit); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -16,13 +16,13 @@ extern "C" {
 #endif
 
 /* SPEX_OK, or what is wrong with the list: an unknown word, or a feature that needs another one. */
-enum spex_status spex_features_check(const char *list, struct spex_error *error);
+enum spex_status spex_features_check(const char *list, struct spex_error *error); /* since 1.0 */
 
 /* Presets: neoverse-n1 and other cores, max, min. NULL past the last. */
-const char *spex_features_preset_name(size_t index);
+const char *spex_features_preset_name(size_t index); /* since 1.0 */
 
 /* Every name and its meaning, for help and docs. NULL past the last. */
-const char *spex_features_describe(size_t index, const char **text);
+const char *spex_features_describe(size_t index, const char **text); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@
  *     spex_findings_free(findings);
  *
  * Ownership: findings belong to their handle, which is ended before the analysis. Its memory is of
- * the analysis's account. Threads: as the analysis, which belongs to one. All of it is since 1.4.
+ * the analysis's account. Threads: as the analysis, which belongs to one.
  */
 #ifndef SPEX_FINDINGS_H
 #define SPEX_FINDINGS_H
@@ -87,7 +87,7 @@ struct spex_finding {
     struct spex_evidence numbers[SPEX_FINDING_NUMBERS];
 };
 /* A number of the evidence; NAN if there is none of that name. */
-double spex_finding_number(const struct spex_finding *finding, const char *name);
+double spex_finding_number(const struct spex_finding *finding, const char *name); /* since 1.4 */
 
 /* ---- of a profile ---- */
 
@@ -98,20 +98,20 @@ struct spex_findings;
  * is the only error.
  */
 enum spex_status spex_findings_new(struct spex_analysis *analysis, struct spex_findings **findings,
-                                   struct spex_error *error);
-void spex_findings_free(struct spex_findings *findings); /* NULL is ignored */
+                                   struct spex_error *error); /* since 1.4 */
+void spex_findings_free(struct spex_findings *findings);      /* NULL is ignored; since 1.4 */
 /* Takes all samples of one pass, by all threads. */
-struct spex_sink spex_sink_findings(struct spex_findings *findings);
+struct spex_sink spex_sink_findings(struct spex_findings *findings); /* since 1.4 */
 /*
  * After that pass, once. sharing has been finished; its lines become findings, too. NULL: without
  * them. After SPEX_NO_MEMORY there are no findings.
  */
 enum spex_status spex_findings_finish(struct spex_findings *findings,
-                                      const struct spex_sharing *sharing);
-/* Largest share first; NULL past the last, or if findings is NULL. */
+                                      const struct spex_sharing *sharing); /* since 1.4 */
+/* Largest share first; NULL past the last, or if findings is NULL. Since 1.4. */
 const struct spex_finding *spex_findings_at(const struct spex_findings *findings, size_t index);
 /* Whether the shares are of time; otherwise they are of latencies. */
-bool spex_findings_timed(const struct spex_findings *findings);
+bool spex_findings_timed(const struct spex_findings *findings); /* since 1.4 */
 
 /* ---- of one line that threads share ---- */
 
@@ -122,11 +122,11 @@ bool spex_findings_timed(const struct spex_findings *findings);
 enum spex_status spex_finding_of_line(struct spex_analysis *analysis,
                                       const struct spex_sharing *sharing,
                                       const struct spex_shared_line *line,
-                                      struct spex_finding **finding);
-void spex_finding_free(struct spex_finding *finding); /* NULL is ignored */
+                                      struct spex_finding **finding); /* since 1.4 */
+void spex_finding_free(struct spex_finding *finding); /* NULL is ignored; since 1.4 */
 /*
  * What a line holds: "shared+0x8", "0x4a20c8", "+8 of the 48-byte block from tree.c:88 parse". Cut
- * at capacity and terminated; returns the length of the whole text.
+ * at capacity and terminated; returns the length of the whole text. Since 1.4.
  */
 size_t spex_finding_line_text(struct spex_analysis *analysis, const struct spex_sharing *sharing,
                               const struct spex_shared_line *line, char *text, size_t capacity);

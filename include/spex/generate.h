@@ -35,13 +35,15 @@ struct spex_generate_options {
 };
 
 /* options NULL: none. SPEX_NO_MEMORY; SPEX_INVALID with the reason if they contradict each other.
+ * Since 1.0.
  */
 enum spex_status spex_generator_new(const struct spex_generate_options *options,
                                     struct spex_generator **generator, struct spex_error *error);
-void spex_generator_free(struct spex_generator *generator);
+void spex_generator_free(struct spex_generator *generator); /* since 1.0 */
 
 /* Same, in the caller's memory: spex_generator_size() bytes, aligned as for malloc. */
-size_t spex_generator_size(void);
+size_t spex_generator_size(void); /* since 1.0 */
+/* Since 1.0. */
 enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
                                      struct spex_generator **generator, struct spex_error *error);
 
@@ -51,7 +53,7 @@ enum spex_status spex_generator_init(void *memory, const struct spex_generate_op
  * in the stream.
  */
 size_t spex_generator_next(struct spex_generator *generator, uint8_t *out,
-                           struct spex_record *record);
+                           struct spex_record *record); /* since 1.0 */
 
 enum spex_damage_kind {
     SPEX_DAMAGE_TRUNCATE, /* the stream ends inside a record */
@@ -66,7 +68,7 @@ enum spex_damage_kind {
  * the records that are still intact, with their new offsets. Returns how many.
  */
 size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *data, size_t *size,
-                         struct spex_record *records, size_t count);
+                         struct spex_record *records, size_t count); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -188,7 +188,7 @@ struct spex_outcome {
     uint8_t zero[20];
 };
 
-const char *spex_op_kind_name(enum spex_op_kind kind);
+const char *spex_op_kind_name(enum spex_op_kind kind); /* since 1.0 */
 
 #ifdef __cplusplus
 }

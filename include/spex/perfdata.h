@@ -133,10 +133,10 @@ struct spex_perf_time { /* zero: perf's time_zero, in ns (not a reserved member)
     bool cap_zero, cap_short;
 };
 /* A counter value in nanoseconds, and back, bit for bit as perf computes them. */
-uint64_t spex_perf_time_to_ns(const struct spex_perf_time *time, uint64_t ticks);
-uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns);
+uint64_t spex_perf_time_to_ns(const struct spex_perf_time *time, uint64_t ticks); /* since 1.0 */
+uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns);  /* since 1.0 */
 /* Conversion for a counter of hz ticks a second that reads zero at 0 ns. */
-void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz);
+void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz); /* since 1.0 */
 
 /* ---- what was recorded ---- */
 
@@ -212,7 +212,7 @@ struct spex_perfdata;
 
 enum { SPEX_PERFDATA_MAGIC_SIZE = 8 };
 /* Whether the input begins like a perf.data file (either byte order, file or pipe). */
-bool spex_perfdata_is(const void *data, size_t size);
+bool spex_perfdata_is(const void *data, size_t size); /* since 1.0 */
 
 /*
  * Opens and scans a file. path "-" or NULL is standard input; anything but a regular file is
@@ -220,10 +220,10 @@ bool spex_perfdata_is(const void *data, size_t size);
  * says why, with the path.
  */
 enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **file,
-                                    struct spex_error *error);
+                                    struct spex_error *error); /* since 1.0 */
 /*
  * Same, for a file in memory, which must outlive the handle. Prefer spex_perfdata_open for
- * files: it releases pages once they were read, which keeps resident memory small.
+ * files: it releases pages once they were read, which keeps resident memory small. Since 1.0.
  */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
                                            struct spex_perfdata **file, struct spex_error *error);
@@ -244,36 +244,38 @@ struct spex_perfdata_options {
     void (*progress)(void *context, uint64_t done, uint64_t size); /* may be NULL */
     void *context;
 };
+/* Since 1.4. */
 enum spex_status spex_perfdata_new(const struct spex_perfdata_options *options,
                                    struct spex_perfdata **file, struct spex_error *error);
-void spex_perfdata_close(struct spex_perfdata *file); /* NULL is ignored */
+void spex_perfdata_close(struct spex_perfdata *file); /* NULL is ignored; since 1.0 */
 
-const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file);
-size_t spex_perfdata_problem_count(const struct spex_perfdata *file);
+const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file); /* since 1.0 */
+size_t spex_perfdata_problem_count(const struct spex_perfdata *file);              /* since 1.0 */
 const struct spex_perf_problem *spex_perfdata_problem(const struct spex_perfdata *file,
-                                                      size_t index);
+                                                      size_t index); /* since 1.0 */
 
-size_t spex_perfdata_attr_count(const struct spex_perfdata *file);
+size_t spex_perfdata_attr_count(const struct spex_perfdata *file); /* since 1.0 */
+/* Since 1.0. */
 const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file, size_t index);
-/* The first SPE event, or NULL. */
+/* The first SPE event, or NULL. Since 1.0. */
 const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file);
 
 /*
  * MIDR_EL1 of a CPU (-1: the one that all CPUs share, if they do); 0 if unknown. From
  * metadata v2, else CPUID.
  */
-uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu);
+uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu); /* since 1.0 */
 /* caps/event_filter of a CPU (metadata v2), 0 if unknown. */
-uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu);
+uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu); /* since 1.0 */
 /* NUMA node of a CPU, and of a physical address (MEM_TOPOLOGY); -1 if unknown. */
-int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu);
-int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical);
+int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu);              /* since 1.0 */
+int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical); /* since 1.1 */
 /* Build-id of a file name, from the BUILD_ID feature or records; NULL if unknown. */
 const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const char *filename,
-                                      size_t *size);
+                                      size_t *size); /* since 1.0 */
 /* Raw bytes of a feature section (bit number), as stored; false if absent. */
 bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature, const uint8_t **data,
-                           size_t *size);
+                           size_t *size); /* since 1.0 */
 
 /* ---- AUX data: one queue per (cpu, tid, idx), each a sequence of chunks ---- */
 
@@ -282,7 +284,8 @@ struct spex_perf_queue {
     uint32_t idx;
     uint64_t bytes, chunks;
 };
-size_t spex_perfdata_queue_count(const struct spex_perfdata *file);
+size_t spex_perfdata_queue_count(const struct spex_perfdata *file); /* since 1.0 */
+/* Since 1.0. */
 const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file, size_t index);
 
 /*
@@ -314,11 +317,12 @@ struct spex_aux_cursor;
 enum { SPEX_AUX_KEEP_MAX = 16384 };
 
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
-                               struct spex_aux_cursor **cursor);
+                               struct spex_aux_cursor **cursor); /* since 1.0 */
+/* Since 1.0. */
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span);
 /* rest <= span.size. At most the last SPEX_AUX_KEEP_MAX bytes are kept. */
-void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest);
-void spex_aux_close(struct spex_aux_cursor *cursor);
+void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest); /* since 1.0 */
+void spex_aux_close(struct spex_aux_cursor *cursor);             /* since 1.0 */
 
 /* ---- state as of a time (nanoseconds, perf's clock) ----
  *
@@ -342,18 +346,19 @@ struct spex_perf_map {
 
 /* The mapping of pid that contains address; for kernel addresses (top bit set) the kernel's. */
 const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,
-                                              uint64_t address, uint64_t time);
+                                              uint64_t address, uint64_t time); /* since 1.0 */
 /* All mappings in file order (for symbol loaders). */
-size_t spex_perfdata_map_count(const struct spex_perfdata *file);
+size_t spex_perfdata_map_count(const struct spex_perfdata *file); /* since 1.0 */
+/* Since 1.0. */
 const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file, size_t index);
 
-/* Name of a thread; NULL if the file does not say. tid 0 is "swapper". */
+/* Name of a thread; NULL if the file does not say. tid 0 is "swapper". Since 1.0. */
 const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, uint64_t time);
-/* Process of a thread; -1 unknown. */
+/* Process of a thread; -1 unknown. Since 1.0. */
 int32_t spex_perfdata_pid(const struct spex_perfdata *file, int32_t tid, uint64_t time);
 /* The thread on a CPU according to switch and ITRACE_START events; false if unknown. */
 bool spex_perfdata_running(const struct spex_perfdata *file, int32_t cpu, uint64_t time,
-                           int32_t *pid, int32_t *tid);
+                           int32_t *pid, int32_t *tid); /* since 1.0 */
 
 /* ---- every record, in file order ---- */
 
@@ -440,17 +445,19 @@ struct spex_perf_event {
 };
 
 /* Back to the first record, as in a new handle. */
-void spex_perfdata_rewind(struct spex_perfdata *file);
-/* SPEX_OK or SPEX_END. Damaged parts are skipped; the list of problems already has them. */
+void spex_perfdata_rewind(struct spex_perfdata *file); /* since 1.0 */
+/*
+ * SPEX_OK or SPEX_END. Damaged parts are skipped; the list of problems already has them. Since 1.0.
+ */
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event);
 /*
  * Continues with the record at this offset, taken from an event; not for records inside
  * COMPRESSED ones.
  */
-void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset);
+void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset); /* since 1.1 */
 
 /* "MMAP2", "AUXTRACE_INFO"; NULL for a number perf does not use. */
-const char *spex_perf_type_name(uint32_t type);
+const char *spex_perf_type_name(uint32_t type); /* since 1.0 */
 
 /* ---- the arm_spe PMU's event terms, as in /sys/.../arm_spe_0/format ---- */
 
@@ -466,9 +473,9 @@ struct spex_perf_terms {
  * a value means 1. Unknown terms and values that do not fit fail with a text that names them.
  */
 enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *terms,
-                                       struct spex_error *error);
+                                       struct spex_error *error); /* since 1.0 */
 /* Terms that are not zero, "ts_enable=1,jitter=1". Returns the length, like snprintf. */
-size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacity);
+size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacity); /* since 1.0 */
 
 /* ---- writing ---- */
 
@@ -522,7 +529,7 @@ struct spex_perf_writer;
  * and anything that is not a regular file, gets perf's pipe format. Only the owner may read a
  * new file, as with perf. Calls after a failure do nothing; spex_perf_writer_finish returns the
  * first failure and leaves what was written as a readable file: SPEX_TRUNCATED says how many
- * bytes are missing.
+ * bytes are missing. Since 1.0.
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
@@ -530,22 +537,24 @@ enum spex_status spex_perf_writer_open(const char *path,
 
 /* Times are nanoseconds of perf's clock; 0 stands for before the start. */
 void spex_perf_writer_comm(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
-                           const char *comm, bool exec, uint64_t time);
+                           const char *comm, bool exec, uint64_t time); /* since 1.0 */
 void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
-                           int32_t ptid, uint64_t time);
+                           int32_t ptid, uint64_t time); /* since 1.0 */
 void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
-                           int32_t ptid, uint64_t time);
-/* Every member of map is used except file_offset. */
+                           int32_t ptid, uint64_t time); /* since 1.0 */
+/* Every member of map is used except file_offset. Since 1.0. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
-/* At time, cpu switches from prev to next (tid 0: idle). Does nothing when per_thread. */
+/*
+ * At time, cpu switches from prev to next (tid 0: idle). Does nothing when per_thread. Since 1.0.
+ */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time);
 /* The thread running when a queue starts: once per queue, before its first AUX data. */
 void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
-                                   int32_t tid, uint64_t time);
+                                   int32_t tid, uint64_t time); /* since 1.0 */
 /*
  * Appends AUX bytes to a queue (that of cpu, or of tid when per_thread).
- * SPEX_PERF_AUX_TRUNCATED in flags marks a gap in the data.
+ * SPEX_PERF_AUX_TRUNCATED in flags marks a gap in the data. Since 1.0.
  */
 void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time);
@@ -555,29 +564,29 @@ void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t 
  */
 void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
-                               uint64_t time);
+                               uint64_t time); /* since 1.0 */
 /*
  * Appends whole samples of the events of `stacks` and `allocs`; stops at the first bytes that
- * are not one.
+ * are not one. Since 1.1.
  */
 void spex_perf_writer_stacks(struct spex_perf_writer *writer, const void *records, size_t size);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
-                           uint64_t time);
+                           uint64_t time); /* since 1.0 */
 /* Bytes written so far. */
-uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
+uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer); /* since 1.0 */
 /*
  * Closes and frees without finishing the file, so that a later writer can continue it
- * (kept_start).
+ * (kept_start). Since 1.0.
  */
 enum spex_status spex_perf_writer_leave(struct spex_perf_writer *writer, struct spex_error *error);
-/* Writes features and index, closes, frees. */
+/* Writes features and index, closes, frees. Since 1.0. */
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
 
 /*
  * Copies a finished file of this writer from one descriptor to another in perf's pipe format.
  * SPEX_IO leaves the reason in errno.
  */
-enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
+enum spex_status spex_perf_stream(int from, int to, struct spex_error *error); /* since 1.0 */
 
 /*
  * Copies a truncated file, or one whose writer was killed, to an empty file and completes it:
@@ -586,7 +595,7 @@ enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
  * it. SPEX_INVALID: not a perf.data file.
  */
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
-                                  struct spex_error *error);
+                                  struct spex_error *error); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -70,12 +70,13 @@ struct spex_damage {
  */
 struct spex_shapes; /* opaque */
 
+/* Since 1.0. */
 enum spex_status spex_shapes_new(struct spex_shapes **shapes, struct spex_error *error);
-void spex_shapes_free(struct spex_shapes *shapes); /* free its readers first */
+void spex_shapes_free(struct spex_shapes *shapes); /* free its readers first; since 1.0 */
 
 /* The same in memory of the caller: spex_shapes_size() bytes, aligned as for malloc. */
-size_t spex_shapes_size(void);
-struct spex_shapes *spex_shapes_init(void *memory);
+size_t spex_shapes_size(void);                      /* since 1.0 */
+struct spex_shapes *spex_shapes_init(void *memory); /* since 1.0 */
 
 struct spex_reader; /* opaque; belongs to one thread */
 
@@ -88,13 +89,14 @@ struct spex_reader_options {
     struct spex_shapes *shapes;
 };
 
-/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. */
+/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. Since 1.0. */
 enum spex_status spex_reader_new(const struct spex_reader_options *options,
                                  struct spex_reader **reader, struct spex_error *error);
-void spex_reader_free(struct spex_reader *reader);
+void spex_reader_free(struct spex_reader *reader); /* since 1.0 */
 
 /* Same, in the caller's memory: spex_reader_size() bytes (17 KB), aligned as for malloc. */
-size_t spex_reader_size(void);
+size_t spex_reader_size(void); /* since 1.0 */
+/* Since 1.0. */
 enum spex_status spex_reader_init(void *memory, const struct spex_reader_options *options,
                                   struct spex_reader **reader, struct spex_error *error);
 
@@ -112,11 +114,11 @@ enum { SPEX_READER_REST = 5 * SPEX_RECORD_MAX }; /* upper bound of spex_reader_r
  * bytes begins a new stream.
  */
 void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
-                      bool last);
-size_t spex_reader_rest(const struct spex_reader *reader);
+                      bool last);                          /* since 1.0 */
+size_t spex_reader_rest(const struct spex_reader *reader); /* since 1.0 */
 
 /* The stream offset up to which records have been read. */
-uint64_t spex_reader_position(const struct spex_reader *reader);
+uint64_t spex_reader_position(const struct spex_reader *reader); /* since 1.0 */
 
 /*
  * Reads the next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding included);
@@ -124,7 +126,7 @@ uint64_t spex_reader_position(const struct spex_reader *reader);
  * says which bytes were given up, and the next call goes on after them. damage may be NULL.
  */
 enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
-                                  struct spex_damage *damage);
+                                  struct spex_damage *damage); /* since 1.0 */
 
 enum { SPEX_RECORD_BATCH = 64 }; /* a good batch size: it fits the nearest cache */
 
@@ -133,7 +135,7 @@ enum { SPEX_RECORD_BATCH = 64 }; /* a good batch size: it fits the nearest cache
  * *status to SPEX_OK (call again), or to what ended the batch early, as spex_reader_next would.
  */
 size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records, size_t count,
-                         enum spex_status *status, struct spex_damage *damage);
+                         enum spex_status *status, struct spex_damage *damage); /* since 1.0 */
 
 /* ---- reading with several threads ---- */
 
@@ -144,7 +146,7 @@ size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records
  * confirmed when the thread that reads the part before ends there.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
-                      struct spex_record *before, size_t *start);
+                      struct spex_record *before, size_t *start); /* since 1.0 */
 
 /* ---- writing ---- */
 
@@ -158,7 +160,7 @@ enum spex_layout {
 /*
  * Encode the architected packets of record (present, payloads, sizes) and pad with Padding
  * packets to a multiple of 2^align. SPEX_RANGE if out is too small or a packet does not fit
- * the layout.
+ * the layout. Since 1.0.
  */
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
                                     unsigned align, uint8_t *out, size_t capacity, size_t *length);

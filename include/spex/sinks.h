@@ -11,7 +11,7 @@
  *
  * Ownership: sinks and what they point to are the host's, and are only used during the pass.
  * Threads: the functions of a sink are called by threads of the library, those of one context by
- * one thread at a time. Errors: as spex_analysis_run. All of it is since 1.4.
+ * one thread at a time. Errors: as spex_analysis_run.
  */
 #ifndef SPEX_SINKS_H
 #define SPEX_SINKS_H
@@ -60,10 +60,10 @@ struct spex_sink {
 
 /* One pass with count sinks, at most SPEX_SINKS_MAX. */
 enum spex_status spex_analysis_pass(struct spex_analysis *analysis, const struct spex_sink *sinks,
-                                    size_t count, struct spex_error *error);
+                                    size_t count, struct spex_error *error); /* since 1.4 */
 
 /* A group, counted by all threads; otherwise as spex_group_sink. */
-struct spex_sink spex_sink_group(struct spex_group *group);
+struct spex_sink spex_sink_group(struct spex_group *group); /* since 1.4 */
 
 /*
  * A sink that counts in several groups, as it chooses. Its context begins with this; each thread
@@ -74,11 +74,11 @@ struct spex_feed {
     struct spex_group **groups; /* some may be NULL */
     size_t count;
 };
-struct spex_sink spex_sink_groups(struct spex_feed *feed, spex_sample_sink *call);
+struct spex_sink spex_sink_groups(struct spex_feed *feed, spex_sample_sink *call); /* since 1.4 */
 
 /* The first and the second pass of spex_sharing: spex_sharing_find and _look by all threads. */
-struct spex_sink spex_sink_find(struct spex_sharing *sharing);
-struct spex_sink spex_sink_look(struct spex_sharing *sharing);
+struct spex_sink spex_sink_find(struct spex_sharing *sharing); /* since 1.4 */
+struct spex_sink spex_sink_look(struct spex_sharing *sharing); /* since 1.4 */
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ struct spex_spu_choice {
     uint64_t standard, min, max;
 };
 /* The row at index, or NULL past the last. */
-const struct spex_spu_choice *spex_spu_choice_at(size_t index);
+const struct spex_spu_choice *spex_spu_choice_at(size_t index); /* since 1.0 */
 
 /* ---- the host ---- */
 
@@ -121,8 +121,8 @@ enum spex_pmu_event {
     SPEX_PMU_SAMPLE_FEED_SIMD = 0x8349,
 };
 /* "SAMPLE_POP", or NULL; and from name to event (SPEX_INVALID if there is none). */
-const char *spex_pmu_event_name(unsigned event);
-enum spex_status spex_pmu_event_find(const char *name, unsigned *event);
+const char *spex_pmu_event_name(unsigned event);                         /* since 1.0 */
+enum spex_status spex_pmu_event_find(const char *name, unsigned *event); /* since 1.0 */
 
 /*
  * All may be NULL. Defaults: writes succeed and are discarded, the counter is disabled, events,
@@ -159,7 +159,7 @@ struct spex_spu_config {
 
 /* SPEX_OK, or what is wrong with the configuration: SPEX_INVALID, SPEX_RANGE, SPEX_UNSUPPORTED. */
 enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
-                                       struct spex_error *error);
+                                       struct spex_error *error); /* since 1.0 */
 
 /* ---- make, free, save ---- */
 
@@ -168,14 +168,14 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
  * SPEX_NO_MEMORY. Copies what it needs of config.
  */
 enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
-                              struct spex_error *error);
-void spex_spu_free(struct spex_spu *unit);
+                              struct spex_error *error); /* since 1.0 */
+void spex_spu_free(struct spex_spu *unit);               /* since 1.0 */
 
 /* Same, in the caller's memory: spex_spu_size() bytes, aligned as for malloc. */
-size_t spex_spu_size(void);
+size_t spex_spu_size(void); /* since 1.0 */
 enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
-                               struct spex_spu **unit, struct spex_error *error);
-void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does */
+                               struct spex_spu **unit, struct spex_error *error); /* since 1.0 */
+void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does; since 1.0 */
 
 /*
  * Everything but the configuration, as bytes that any machine can restore into a unit of the
@@ -185,17 +185,18 @@ void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does */
  * that counts them calls spex_spu_flush first. Restore reports PMBIRQ and the exception to the
  * host if they differ.
  */
-size_t spex_spu_save(const struct spex_spu *unit, uint8_t *bytes, size_t capacity);
+size_t spex_spu_save(const struct spex_spu *unit, uint8_t *bytes, size_t capacity); /* since 1.0 */
+/* Since 1.0. */
 enum spex_status spex_spu_restore(struct spex_spu *unit, const uint8_t *bytes, size_t size);
 
 /* Warm reset: registers, samples in flight and held records; the PE state stays. */
-void spex_spu_reset(struct spex_spu *unit);
+void spex_spu_reset(struct spex_spu *unit); /* since 1.0 */
 
 /*
  * Sets the controls as TF-A and a Linux boot stub leave them for a Non-secure EL1: SCR_EL3.NS,
  * buffer owned by Non-secure EL1, no traps, physical time. State: EL1, Non-secure.
  */
-void spex_spu_boot(struct spex_spu *unit);
+void spex_spu_boot(struct spex_spu *unit); /* since 1.0 */
 
 /* ---- the PE ---- */
 
@@ -210,17 +211,17 @@ struct spex_spu_state {
 };
 
 /* Sets the state of the PE from the next operation on. Cheap if nothing changes. */
-void spex_spu_set_state(struct spex_spu *unit, const struct spex_spu_state *state);
-void spex_spu_get_state(const struct spex_spu *unit, struct spex_spu_state *state);
+void spex_spu_set_state(struct spex_spu *unit, const struct spex_spu_state *state); /* since 1.0 */
+void spex_spu_get_state(const struct spex_spu *unit, struct spex_spu_state *state); /* since 1.0 */
 
 /* Reports a context synchronization event: ISB, exception entry, exception return. */
-void spex_spu_context_sync(struct spex_spu *unit);
+void spex_spu_context_sync(struct spex_spu *unit); /* since 1.0 */
 
 /*
  * Reports that any exception was taken: the previous branch target may become stale.
  * Includes spex_spu_context_sync.
  */
-void spex_spu_exception_taken(struct spex_spu *unit);
+void spex_spu_exception_taken(struct spex_spu *unit); /* since 1.0 */
 
 /* ---- registers ---- */
 
@@ -245,14 +246,17 @@ struct spex_sysreg_detail {
  * *value is untouched unless the result is SPEX_SYSREG_OK.
  *
  * Registers of other blocks (owner PE in sysreg.def) are read and written with
- * the check of the Exception level alone; their own traps are the host's.
+ * the check of the Exception level alone; their own traps are the host's. Since 1.0.
  */
 enum spex_sysreg_result spex_spu_read(struct spex_spu *unit, unsigned encoding, unsigned rt,
                                       uint64_t *value, struct spex_sysreg_detail *detail);
+/* Since 1.0. */
 enum spex_sysreg_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        uint64_t value, struct spex_sysreg_detail *detail);
 
-/* The result of an access without performing it: for engines that ask before they act. */
+/*
+ * The result of an access without performing it: for engines that ask before they act. Since 1.0.
+ */
 enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        bool read, struct spex_sysreg_detail *detail);
 
@@ -261,12 +265,13 @@ enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned enc
  * still apply. For hosts that own a register, for debuggers and tests. False if the unit does
  * not have the register.
  */
-bool spex_spu_get(const struct spex_spu *unit, unsigned encoding, uint64_t *value);
-bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
+bool spex_spu_get(const struct spex_spu *unit, unsigned encoding, uint64_t *value); /* since 1.0 */
+bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);        /* since 1.0 */
 
 /*
  * PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32, and without effect when
  * there is nothing to synchronize. The host completes all earlier operations before this call.
+ * Since 1.0.
  */
 enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *detail);
 
@@ -330,13 +335,13 @@ static inline bool spex_spu_wants_branches(const struct spex_spu *unit)
  * no note.
  */
 void spex_spu_note_branch(struct spex_spu *unit, const struct spex_op *op,
-                          const struct spex_outcome *outcome);
+                          const struct spex_outcome *outcome); /* since 1.0 */
 
 /*
  * Whether an operation with these flags (enum spex_outcome_flag) is in the sample
  * population.
  */
-bool spex_spu_member(const struct spex_spu *unit, uint32_t flags);
+bool spex_spu_member(const struct spex_spu *unit, uint32_t flags); /* since 1.0 */
 
 enum { SPEX_SPU_NOT_SAMPLED = -1 };
 
@@ -345,32 +350,32 @@ enum { SPEX_SPU_NOT_SAMPLED = -1 };
  * one. Returns a slot to complete later (in any order, as many at a time as the choice
  * in_flight allows), or SPEX_SPU_NOT_SAMPLED.
  */
-int spex_spu_begin(struct spex_spu *unit, uint64_t pc, uint32_t flags);
+int spex_spu_begin(struct spex_spu *unit, uint64_t pc, uint32_t flags); /* since 1.0 */
 
 /* The operation of a slot finished. */
 void spex_spu_complete(struct spex_spu *unit, int slot, const struct spex_op *op,
-                       const struct spex_outcome *outcome);
+                       const struct spex_outcome *outcome); /* since 1.0 */
 
 /* The operation of a slot vanished without finishing (engine reset): no record, no event. */
-void spex_spu_abandon(struct spex_spu *unit, int slot);
+void spex_spu_abandon(struct spex_spu *unit, int slot); /* since 1.0 */
 
 /* One whole operation. True if it was sampled. */
 bool spex_spu_op(struct spex_spu *unit, uint64_t pc, const struct spex_op *op,
-                 const struct spex_outcome *outcome);
+                 const struct spex_outcome *outcome); /* since 1.0 */
 
 /*
  * Reports passed operations to the PMU now (before it is read). Every call that is not a query
  * also does so.
  */
-void spex_spu_flush(struct spex_spu *unit);
+void spex_spu_flush(struct spex_spu *unit); /* since 1.0 */
 
 /* ---- events from outside ---- */
 
 /* An External abort of an earlier buffer write arrives now, asynchronously (IXPWQC). */
-void spex_spu_external_abort(struct spex_spu *unit, uint32_t stop_flags);
+void spex_spu_external_abort(struct spex_spu *unit, uint32_t stop_flags); /* since 1.0 */
 
 /* An IMPLEMENTATION DEFINED management event, EC 0x1F; only with choice impdef_event. */
-bool spex_spu_impdef_event(struct spex_spu *unit, uint16_t mss, uint32_t mss2);
+bool spex_spu_impdef_event(struct spex_spu *unit, uint16_t mss, uint32_t mss2); /* since 1.0 */
 
 /* ---- questions ---- */
 
@@ -398,15 +403,16 @@ struct spex_spu_status {
      */
     uint64_t impossible_addresses;
 };
+/* Since 1.0. */
 void spex_spu_get_status(const struct spex_spu *unit, struct spex_spu_status *status);
 
 /* The exception of one source (1, 2, 3), or with 0 the one of highest priority. */
 void spex_spu_get_exception(const struct spex_spu *unit, unsigned source,
-                            struct spex_spu_exception *exception);
+                            struct spex_spu_exception *exception); /* since 1.0 */
 
 /* SPEFreezeOnEvent: does a management event freeze these counters now? */
 enum spex_pmu_range { SPEX_PMU_EL1_COUNTERS, SPEX_PMU_EL2_COUNTERS, SPEX_PMU_CYCLES };
-bool spex_spu_pmu_frozen(const struct spex_spu *unit, enum spex_pmu_range range);
+bool spex_spu_pmu_frozen(const struct spex_spu *unit, enum spex_pmu_range range); /* since 1.0 */
 
 #ifdef __cplusplus
 }

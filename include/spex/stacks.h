@@ -16,7 +16,7 @@
  *     }
  *
  * Threads: as the analysis, which belongs to one; a sink may ask whichever thread calls it.
- * Nothing here fails. All of it is since 1.4.
+ * Nothing here fails.
  */
 #ifndef SPEX_STACKS_H
 #define SPEX_STACKS_H
@@ -50,16 +50,16 @@ struct spex_call {
     bool cut;         /* calls between it and what it calls are missing, or may be wrong */
 };
 
-enum spex_stacks spex_analysis_stacks(const struct spex_analysis *analysis);
+enum spex_stacks spex_analysis_stacks(const struct spex_analysis *analysis); /* since 1.4 */
 /* The event that they come from, as the file names it; "" if there are none. */
-const char *spex_analysis_stacks_event(const struct spex_analysis *analysis);
+const char *spex_analysis_stacks_event(const struct spex_analysis *analysis); /* since 1.4 */
 
-/* The stack of a sample that is at hand. */
+/* The stack of a sample that is at hand. Since 1.4. */
 uint32_t spex_sample_stack(struct spex_analysis *analysis, const struct spex_sample *sample);
 
 /* Calls found so far have numbers below this; it is at least 1. */
-size_t spex_analysis_calls(const struct spex_analysis *analysis);
-/* One of them; all zero if there is none with this number. Never NULL. */
+size_t spex_analysis_calls(const struct spex_analysis *analysis); /* since 1.4 */
+/* One of them; all zero if there is none with this number. Never NULL. Since 1.4. */
 const struct spex_call *spex_analysis_call(const struct spex_analysis *analysis, uint32_t n);
 
 #ifdef __cplusplus

@@ -47,26 +47,28 @@ struct spex_symbols_options {
     const struct spex_allocator *allocator;
 };
 
-/* options NULL: none. What they point to is copied. */
+/* options NULL: none. What they point to is copied. Since 1.0. */
 enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
                                   struct spex_symbols **symbols, struct spex_error *error);
-void spex_symbols_free(struct spex_symbols *symbols);
+void spex_symbols_free(struct spex_symbols *symbols); /* since 1.0 */
 
 /*
  * The module for a path as a mapping record names it ("/bin/ls", "[kernel.kallsyms]_text",
  * "//anon", "[vdso]"); the same one for the same path and build id. pid is used for JIT maps
  * only. NULL only when out of memory: a module without a usable file has no symbols, and
- * spex_module_problem says why.
+ * spex_module_problem says why. Since 1.0.
  */
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid);
 
 /* The n-th module that was asked for, NULL past the last. */
-struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
+struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n); /* since 1.0 */
 
-const char *spex_module_path(const struct spex_module *module); /* the recorded path */
-const char *spex_module_name(const struct spex_module *module); /* last part of the path */
-bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
+const char *spex_module_path(const struct spex_module *module); /* the recorded path; since 1.0 */
+/* Last part of the path. Since 1.0. */
+const char *spex_module_name(const struct spex_module *module);
+/* Kernel or its modules. Since 1.0. */
+bool spex_module_is_kernel(const struct spex_module *module);
 
 /* What a module is (since 1.4). */
 enum spex_module_kind {
@@ -76,7 +78,7 @@ enum spex_module_kind {
     SPEX_MODULE_CODE,   /* one function named by its mapping: code of a JIT or of BPF */
     SPEX_MODULE_NONE,   /* heap, stack, special pages */
 };
-enum spex_module_kind spex_module_kind(const struct spex_module *module);
+enum spex_module_kind spex_module_kind(const struct spex_module *module); /* since 1.4 */
 /* The process that the code belongs to; only for SPEX_MODULE_JIT and _CODE (since 1.4). */
 int spex_module_pid(const struct spex_module *module);
 /*
@@ -101,18 +103,18 @@ struct spex_segment {           /* a loaded segment of the file; all since 1.4 *
 bool spex_module_segment(struct spex_module *module, size_t n, struct spex_segment *segment);
 
 /* Samples in the module in the last analysis pass, before and after the filters. */
-uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
+uint64_t spex_module_samples(const struct spex_module *module, bool filtered); /* since 1.0 */
 /* How many of these have no name because of spex_module_problem. */
-uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered);
+uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered); /* since 1.1 */
 /* Why symbols or lines could not be read and what to do about it; NULL if they could. */
-const char *spex_module_problem(struct spex_module *module);
+const char *spex_module_problem(struct spex_module *module); /* since 1.0 */
 
 /*
  * Module address of the run-time address ip in a mapping that begins at start and maps the file
  * from offset pgoff.
  */
 uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
-                             uint64_t pgoff);
+                             uint64_t pgoff); /* since 1.0 */
 
 struct spex_symbol {
     uint64_t start, end; /* module addresses [start, end) */
@@ -122,10 +124,10 @@ struct spex_symbol {
     bool data; /* an object, not code */
 };
 
-/* The symbol that contains address, or NULL. */
+/* The symbol that contains address, or NULL. Since 1.0. */
 const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_t address);
 /* The n-th symbol in order of address, NULL past the last. */
-const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n);
+const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n); /* since 1.0 */
 
 struct spex_line {
     const char *file; /* the name in the debug information */
@@ -134,7 +136,7 @@ struct spex_line {
     uint8_t zero[12];
 };
 
-/* Source line of a code address; false if the file has none. */
+/* Source line of a code address; false if the file has none. Since 1.0. */
 bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line);
 
 /*
@@ -147,9 +149,9 @@ struct spex_inline {
     uint64_t zero;
 };
 size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
-                           size_t capacity);
+                           size_t capacity); /* since 1.0 */
 
-/* Bytes of the file's image at address; returns how many could be read. */
+/* Bytes of the file's image at address; returns how many could be read. Since 1.0. */
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size);
 
 /* ---- instructions ---- */
@@ -162,19 +164,19 @@ enum { SPEX_INSTRUCTION_TEXT = 96 };
  * when out of memory.
  */
 enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
-                                       struct spex_error *error);
-void spex_disassembler_free(struct spex_disassembler *disassembler);
-const char *spex_disassembler_name(const struct spex_disassembler *disassembler);
+                                       struct spex_error *error);                 /* since 1.0 */
+void spex_disassembler_free(struct spex_disassembler *disassembler);              /* since 1.0 */
+const char *spex_disassembler_name(const struct spex_disassembler *disassembler); /* since 1.0 */
 /* Disassembles count A64 instructions at address; words are little-endian in code. */
 void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, const uint8_t *code,
-                      size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]);
+                      size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]); /* since 1.0 */
 /* Where a direct branch at address goes: B, BL, B.cond, CBZ, TBZ; false for others (since 1.4). */
 bool spex_branch_target(uint32_t word, uint64_t address, uint64_t *target);
 
 /* ---- names ---- */
 
 /* Demangled C++ or Rust name, for the caller to free(); NULL if name is not mangled. */
-char *spex_demangle(const char *name);
+char *spex_demangle(const char *name); /* since 1.0 */
 
 #ifdef __cplusplus
 }

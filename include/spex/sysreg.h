@@ -47,19 +47,19 @@ static inline uint64_t spex_field_set(uint64_t value, enum spex_sysreg_field fie
 }
 
 /* "PMSCR_EL1", or NULL for an encoding that sysreg.def does not have. */
-const char *spex_sysreg_name(unsigned encoding);
+const char *spex_sysreg_name(unsigned encoding); /* since 1.0 */
 
 /* By name, case ignored. SPEX_INVALID if there is none. */
-enum spex_status spex_sysreg_find(const char *name, unsigned *encoding);
+enum spex_status spex_sysreg_find(const char *name, unsigned *encoding); /* since 1.0 */
 
 /* The register at index in sysreg.def, or 0 past the last. */
-unsigned spex_sysreg_at(size_t index);
+unsigned spex_sysreg_at(size_t index); /* since 1.0 */
 
-/* The field at index of a register (from bit 63 down), or NULL past the last. */
+/* The field at index of a register (from bit 63 down), or NULL past the last. Since 1.0. */
 const char *spex_sysreg_field_at(unsigned encoding, size_t index, enum spex_sysreg_field *field);
 
 /* ESR_ELx of a trapped MRS (read) or MSR: EC 0x18, IL, ISS. */
-uint64_t spex_sysreg_syndrome(unsigned encoding, unsigned rt, bool read);
+uint64_t spex_sysreg_syndrome(unsigned encoding, unsigned rt, bool read); /* since 1.0 */
 
 #ifdef __cplusplus
 }

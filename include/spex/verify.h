@@ -43,20 +43,21 @@ struct spex_verify_options {
     const char *features;
 };
 
-/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. */
+/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. Since 1.0. */
 enum spex_status spex_verifier_new(const struct spex_verify_options *options,
                                    struct spex_verifier **verifier, struct spex_error *error);
-void spex_verifier_free(struct spex_verifier *verifier);
+void spex_verifier_free(struct spex_verifier *verifier); /* since 1.0 */
 
 /* Same, in the caller's memory: spex_verifier_size() bytes, aligned as for malloc. */
-size_t spex_verifier_size(void);
+size_t spex_verifier_size(void); /* since 1.0 */
+/* Since 1.0. */
 enum spex_status spex_verifier_init(void *memory, const struct spex_verify_options *options,
                                     struct spex_verifier **verifier, struct spex_error *error);
 
 /* Closed records seen so far. */
-uint64_t spex_verifier_records(const struct spex_verifier *verifier);
+uint64_t spex_verifier_records(const struct spex_verifier *verifier); /* since 1.0 */
 
-/* Leave a rule out, by id. SPEX_INVALID if there is no such rule. */
+/* Leave a rule out, by id. SPEX_INVALID if there is no such rule. Since 1.0. */
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);
 
 /*
@@ -66,15 +67,15 @@ enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char
  * bytes (fewer than SPEX_PACKET_MAX) in front of the next piece.
  */
 void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
-                        uint64_t base, bool last);
-size_t spex_verifier_rest(const struct spex_verifier *verifier);
+                        uint64_t base, bool last);               /* since 1.0 */
+size_t spex_verifier_rest(const struct spex_verifier *verifier); /* since 1.0 */
 
 /*
  * The next violation, record by record: SPEX_OK, or SPEX_END at the end of the piece. Damaged
  * bytes, at the beginning or later, are checked as they stand; nothing is skipped.
  */
 enum spex_status spex_verifier_next(struct spex_verifier *verifier,
-                                    struct spex_violation *violation);
+                                    struct spex_violation *violation); /* since 1.0 */
 
 /*
  * Several threads may each check a part of a stream: to check a record one only needs to know
@@ -86,14 +87,15 @@ struct spex_verifier_place {
     uint64_t begin, end;
     uint64_t zero[2];
 };
-void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset);
+void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset); /* since 1.0 */
 bool spex_verifier_at_place(const struct spex_verifier *verifier,
-                            struct spex_verifier_place *place);
+                            struct spex_verifier_place *place); /* since 1.0 */
+/* Since 1.0. */
 void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_place place,
                            const uint8_t *data, size_t size, uint64_t base, bool last);
 
 /* Every rule; NULL past the last. */
-const struct spex_rule *spex_verifier_rule(size_t index);
+const struct spex_rule *spex_verifier_rule(size_t index); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -68,7 +68,7 @@ struct spex_packet {
 /*
  * Decode the packet at the start of data. SPEX_TRUNCATED if its header or
  * payload does not fit into size bytes (also for size 0). A reserved packet is
- * SPEX_OK with type SPEX_PACKET_RESERVED: it is skipped by its size.
+ * SPEX_OK with type SPEX_PACKET_RESERVED: it is skipped by its size. Since 1.0.
  */
 enum spex_status spex_packet_decode(const uint8_t *data, size_t size, struct spex_packet *packet);
 
@@ -84,7 +84,7 @@ static inline size_t spex_packet_length(const struct spex_packet *packet)
  * index or size, SPEX_RANGE if the payload does not fit or capacity is short.
  */
 enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out, size_t capacity,
-                                    size_t *length);
+                                    size_t *length); /* since 1.0 */
 
 /*
  * Make a packet of a type, choosing the shortest header (extended only for
@@ -93,7 +93,7 @@ enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *o
  * cannot say it.
  */
 enum spex_status spex_packet_make(enum spex_packet_type type, unsigned index, unsigned size,
-                                  uint64_t payload, struct spex_packet *packet);
+                                  uint64_t payload, struct spex_packet *packet); /* since 1.0 */
 
 /* ---- fields of payloads (D18.2.1) ---- */
 
@@ -142,18 +142,19 @@ struct spex_op_type {
     uint8_t length_code; /* EVL or ETS as encoded */
     uint32_t bits;       /* length in bits; 0 for "more than 2048", all of ZA, or no length */
 };
+/* Since 1.0. */
 void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_type *type);
 enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *op_class,
-                                     unsigned *payload);
-const char *spex_op_subclass_name(enum spex_op_subclass subclass);
+                                     unsigned *payload);           /* since 1.0 */
+const char *spex_op_subclass_name(enum spex_op_subclass subclass); /* since 1.0 */
 
 /* ---- names and text ---- */
 
 /* Name of an Events bit, for example "l1d-miss"; NULL for bits without an architected meaning. */
-const char *spex_event_name(unsigned bit);
+const char *spex_event_name(unsigned bit); /* since 1.0 */
 
 /* Names: "operation-type", as in the JSON of `spex dump`. */
-const char *spex_packet_type_name(enum spex_packet_type type);
+const char *spex_packet_type_name(enum spex_packet_type type); /* since 1.0 */
 
 /*
  * Text of one packet, without offset, bytes or newline. Writes at most capacity bytes, the
@@ -167,7 +168,7 @@ enum spex_text_style {
 };
 enum { SPEX_PACKET_TEXT_MAX = 512 };
 size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style style, char *text,
-                        size_t capacity);
+                        size_t capacity); /* since 1.0 */
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,8 @@
 import os, re, shutil, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.tap import *
+sys.path.insert(0, os.path.join(SOURCE, "scripts"))
+import abi
 
 HEADERS = sorted(n for n in os.listdir(os.path.join(SOURCE, "include/spex")) if n.endswith(".h"))
 LANGUAGES = [("cc", "c", "c11"), ("cc", "c", "c17"), ("c++", "c++", "c++11"),
@@ -32,6 +34,28 @@ for page, text in pages.items():
         "SPEX_1", "SPEX_1_4"}  # patterns of names, and nodes of versions
     gone = {n for n in names if not re.search(rf"\b{n}\b", declared)}
     check(f"docs/{page} names what the headers have", names and not gone, gone)
+
+# The header says beside each function since when there is one: after its declaration, or in the
+# comment before it. Those of no release yet are of the version that their node is named after.
+came = abi.first_versions()
+for name in abi.LIBRARIES:
+    for node, body in re.findall(r"^(SPEX_\w+) \{(.*?)^\}", open(os.path.join(
+            SOURCE, f"src/{name}.map")).read(), re.M | re.S):
+        numbers = ".".join(re.findall(r"\d+", node))
+        for function in re.findall(r"\b(spex_\w+);", body):
+            came.setdefault(function, numbers)
+            if "." in numbers and came[function] != numbers:
+                came[function] = f"{came[function]}, but its node is {node}"
+said = {}
+for before, function, after in re.findall(
+        r"(?:/\*((?:(?!\*/).)*)\*/\n)?^(?!static|typedef)\w[^;{}()\n]*?\b(spex_\w+)\([^;{}]*?\);"
+        r"(?: +/\*(.*?)\*/)?", declared, re.M | re.S):
+    versions = re.findall(r"[Ss]ince(?:\s|\*)+(\d+\.\d+)", f"{before} {after}")
+    said[function] = " and ".join(versions)
+wrong = sorted(f"{f}: the header says {said.get(f)}, it is {came.get(f)}"
+               for f in {*said, *came} if said.get(f) != came.get(f))
+check(f"{len(came)} functions say since when they are there", len(came) > 200 and not wrong,
+      "\n".join(wrong))
 missing = [n for n in HEADERS if f"<spex/{n}>" not in pages["profile.md"] and
            n in ("perfdata.h", "symbols.h", "datasource.h", "arrow.h", "stacks.h", "sinks.h",
                  "findings.h")]
