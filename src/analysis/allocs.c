@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Numbers from 1 on, found by the key that they stand for. */
+/* Keys numbered from 1 on in the order in which they are first seen. */
 struct numbers {
     uint32_t *index;
     size_t mask;
@@ -41,8 +41,8 @@ static bool has_word(const char *name, size_t length, const char *word)
 }
 
 /*
- * Does this function allocate on behalf of its caller? Judged by its name: those of allocators and
- * their wrappers, and those of functions in the C++ and Rust libraries that containers call.
+ * Does this function allocate on behalf of its caller? Judged by its name: allocators, their
+ * wrappers, and the functions of the C++ and Rust libraries that containers call.
  */
 static bool is_wrapper(const char *name)
 {
@@ -64,7 +64,7 @@ static bool is_wrapper(const char *name)
     return false;
 }
 
-/* The innermost call that is not in a wrapper; if all are, the innermost. */
+/* The innermost call that is not in a wrapper; if all of them are, the innermost call. */
 static uint32_t skip_wrappers(const struct stacks_table *calls, uint32_t call)
 {
     for (uint32_t n = call; n; n = stacks_call(calls, n)->caller) {
@@ -96,7 +96,7 @@ static void put_number(struct numbers *n, uint64_t hash, size_t number)
     n->index[i] = (uint32_t)number;
 }
 
-/* Room for one more than count. */
+/* Makes room for one entry more than count. */
 static bool grow(struct numbers *n, size_t count)
 {
     if (n->index && 2 * count <= n->mask)

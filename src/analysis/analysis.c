@@ -1,4 +1,4 @@
-/* A pass over all files of a profile, and what is known after it. */
+/* Runs a pass over all files of a profile, and answers questions about the result. */
 #include "allocs.h"
 #include "pass.h"
 #include "replay.h"
@@ -39,7 +39,7 @@ void totals_add(struct spex_totals *sum, const struct spex_totals *t)
         sum->last_time = t->last_time;
 }
 
-/* The threads of all files by number: a thread that goes on in the next file is counted once. */
+/* Sums the threads of all files by number: a thread that goes on in the next file counts once. */
 static void sum_threads(struct spex_analysis *a)
 {
     state_free(&a->thread_sums, true);
@@ -61,7 +61,7 @@ static void sum_threads(struct spex_analysis *a)
     }
 }
 
-/* The CPUs of all files; queues of threads stay apart. */
+/* Lists the CPUs of all files; queues of threads are not combined. */
 static void sum_cpus(struct spex_analysis *a)
 {
     size_t count = 0;
@@ -85,7 +85,7 @@ static void sum_cpus(struct spex_analysis *a)
     }
 }
 
-/* One file after the other. */
+/* Reads one file after the other. */
 static enum spex_status run_parts(struct spex_analysis *a, const struct spex_sink *sinks,
                                   size_t count, struct shards *shards, struct spex_error *error)
 {
@@ -107,7 +107,7 @@ static enum spex_status run_parts(struct spex_analysis *a, const struct spex_sin
     return status;
 }
 
-/* What the instructions of a file cost, before the first pass that asks for time. */
+/* Replays the code of a file, before the first pass that asks for time. */
 static void need_replay(struct spex_analysis *a)
 {
     if (a->replayed || !(a->options.want & SPEX_WANT_SPENT) || a->only)
@@ -133,7 +133,10 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct spex_sink
     return status;
 }
 
-/* By threads that count apart; if that cannot be done, or was not exact, by one alone. */
+/*
+ * Lets several threads count, each its own part; if that is not possible or was not exact, one
+ * thread reads everything.
+ */
 static enum spex_status run_passes(struct spex_analysis *a, const struct spex_sink *sinks,
                                    size_t count, struct spex_error *error)
 {
@@ -158,7 +161,7 @@ enum spex_status spex_analysis_pass(struct spex_analysis *a, const struct spex_s
     volatile enum spex_status status = SPEX_NO_MEMORY;
     MEMORY_OF(a->account);
     bool done = memory_guarded(a->account, status = run_passes(a, sinks, count, error));
-    shards_free(a->shards); /* if there was no memory */
+    shards_free(a->shards); /* out of memory, some may be left */
     a->shards = NULL;
     if (!done || a->no_memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
@@ -181,7 +184,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     return spex_analysis_pass(a, &one, sink != NULL, error);
 }
 
-/* A sink that can fail, and what it said. */
+/* A sink that can fail, and its status. */
 struct taker {
     struct spex_analysis *analysis;
     spex_sample_taker *take;
@@ -222,7 +225,7 @@ unsigned spex_sample_alike(const struct spex_sample *sample)
     return sample_alike(sample);
 }
 
-static _Thread_local unsigned held; /* times */
+static _Thread_local unsigned held; /* how often this thread has taken the lock */
 
 unsigned analysis_together(struct spex_analysis *a, bool on)
 {
@@ -328,7 +331,7 @@ size_t analysis_threads(const struct spex_analysis *a)
     return count;
 }
 
-/* The index-th largest by selection: callers ask for a few, out of few. */
+/* The index-th largest, by selection: callers ask for few, and there are few. */
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)
 {

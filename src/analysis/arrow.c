@@ -79,7 +79,7 @@ static const struct {
                               [SPEX_TABLE_THREADS] = {thread_kinds, COUNT(thread_kinds)}};
 _Static_assert(COUNT(sample_kinds) <= COLUMNS_MOST, "room for them");
 
-/* A column, which its array owns. Numbers: ROWS of them; text: where each ends, and its bytes. */
+/* A column, owned by its array: ROWS numbers, or text with the offset at which each one ends. */
 struct column {
     struct memory *account;
     const void *buffers[3]; /* validity, values or offsets, bytes */
@@ -93,7 +93,7 @@ struct column {
     } u;
 };
 
-/* Rows on their way into arrays; failed: no memory for some. */
+/* Rows that are being collected into arrays; failed: memory ran out for some. */
 struct rows {
     const struct kind *kinds;
     struct column *columns[COLUMNS_MOST];
@@ -154,7 +154,7 @@ static void put_half(struct rows *r, bool there, uint16_t value)
     put(r, there ? &value : NULL);
 }
 
-/* -1: not known. */
+/* A negative value means not known. */
 static void put_number(struct rows *r, int32_t value)
 {
     put(r, value >= 0 ? &value : NULL);
@@ -256,7 +256,7 @@ static void release_column(struct ArrowArray *array)
     array->release = NULL;
 }
 
-/* The array of all columns; consumers may have moved some of those out of it. */
+/* The array that contains all columns; a consumer may have moved some of them out. */
 struct parent {
     struct memory *account;
     const void *none[1];

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Facts as bits in the order of struct stats, from bit 1 on: events 1 to 10 and 19 to 21,
- * answered by a peer, reads, writes, the three latencies, branch, and those below.
+ * Facts are bits in the order of struct stats, from bit 1 on: events 1 to 10 and 19 to 21, answered
+ * by a peer, reads, writes, the three latencies, branch, and those named here.
  */
 enum { FACTS = 24, FACT = 1, LATENCY = 17, SAMPLE = 21, EXECUTES = 22, REPEATS = 23 };
 
@@ -24,8 +24,8 @@ _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCES
 #define PART static inline __attribute__((always_inline))
 
 /*
- * Without branches on what varies from record to record: absent fields are 0 and add nothing.
- * follows: the sample before was of the same queue and thread.
+ * Has no branches that depend on the record: absent fields are 0 and add nothing. follows: the
+ * previous sample was of the same queue and thread.
  */
 PART void prepare(const struct spex_sample *s, bool follows, struct group_counted *c)
 {
@@ -39,7 +39,7 @@ PART void prepare(const struct spex_sample *s, bool follows, struct group_counte
                (present & 0xe0) << 12 | (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 20 |
                1u << SAMPLE | (uint32_t)known << EXECUTES | (uint32_t)follows << REPEATS;
     typedef uint16_t four __attribute__((vector_size(8)));
-    four counters; /* the last is replaced */
+    four counters; /* the last one is replaced */
     memcpy(&counters, &r->total, sizeof counters);
     c->each = __builtin_convertvector(counters, group_latencies);
     c->each[SPEX_LATENCY_EXECUTE] = execute;
@@ -91,7 +91,7 @@ PART bool repeats(const struct spex_group *g, const struct spex_row *row,
     return !((a[0] ^ b[0]) | (a[1] ^ b[1]));
 }
 
-/* histograms: which of the latencies have one, as bits. */
+/* histograms: a bit for each latency that has one. */
 PART void count_one(struct spex_group *g, struct spex_row *row, const struct spex_row *before,
                     const struct group_counted *c, unsigned histograms)
 {
@@ -166,7 +166,7 @@ void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
                          const struct spex_sample *const *samples,
                          const struct group_counted *prepared, size_t count)
 {
-    /* whether the first follows the last of those before, this group alone knows */
+    /* only this group knows whether the first sample follows the last one before it */
     if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid)
         g->last.row = NULL;
     g->last.queue = samples[count - 1]->queue;

@@ -1,4 +1,4 @@
-/* The type and member that an access is of, or why it is not known. */
+/* The type and member that an access uses, or why it is not known. */
 #include "pass.h"
 #include "types.h"
 
@@ -85,7 +85,10 @@ static const struct data_member *no_type(struct type_names *names, enum access_k
     return intern(names, &m);
 }
 
-/* offset: bytes from the beginning of an object of the type; variable: its name if it is one. */
+/*
+ * offset: bytes from the beginning of an object of the type; variable: the object's name if it is
+ * one.
+ */
 static const struct data_member *named(struct type_names *names, struct spex_module *module,
                                        uint32_t type, int64_t offset, unsigned bytes,
                                        const char *variable)

@@ -17,7 +17,7 @@ static const struct spex_cpu_model cpus[] = {
 #include "arch/datasource.def"
 };
 
-/* Fields of perf's data_src word, by their place in it. */
+/* Fields of perf's data_src word, by their bit position. */
 enum {
     OP_SHIFT = 0,
     LEVEL_SHIFT = 5,
@@ -63,7 +63,7 @@ struct source_row {
     uint8_t number, snoop, snoopx, remote;
 };
 
-/* Rows OR levels by name, so the bare names must be defined while the rows are expanded. */
+/* Rows combine levels by name with OR, so the bare names must be defined while rows expand. */
 enum {
     L1 = LEVEL_L1,
     L2 = LEVEL_L2,
@@ -227,7 +227,7 @@ static void word_of_row(struct word *word, const struct source_row *row)
     word->remote = row->remote;
 }
 
-/* perf 6.1: no L2, no snoop, and a table for three CPUs only. */
+/* perf 6.1 has no L2 and no snoop, and a table for only three CPUs. */
 static void word_6_1(struct word *word, const struct spex_cpu_model *cpu,
                      const struct spex_record *record)
 {

@@ -16,7 +16,7 @@
  */
 struct roots {
     const struct spex_module *module;
-    const char *path; /* the file: as it was opened, or else as recorded */
+    const char *path; /* the file's path: as opened, else as recorded */
     int next;         /* length of the next directory above path; -1: --symfs; -2: the end */
 };
 
@@ -60,8 +60,8 @@ static bool next_root(struct roots *roots, char *dir, size_t *root)
 }
 
 /*
- * The file there may have neither symbols nor DWARF: it may be the stripped one itself, linked or
- * copied.
+ * The file at this path may have neither symbols nor DWARF: it may be the stripped file itself,
+ * linked or copied.
  */
 static bool open_debug(const char *path, const struct module_id *id, struct module_elf *file)
 {
@@ -116,7 +116,7 @@ bool module_open_alternate(struct spex_module *module, const char *from, const c
            open_by_id(module, &id, &module->alternate) || fetch(module, &id, &module->alternate);
 }
 
-/* CRC-32 as .gnu_debuglink has it. */
+/* The CRC-32 of .gnu_debuglink. */
 static uint32_t file_crc(int fd)
 {
     uint32_t crc = ~0u, table[256];
@@ -169,8 +169,8 @@ static bool try_link(struct spex_module *module, const struct debug_link *link, 
 }
 
 /*
- * .gnu_debuglink: next to the file, in .debug, or below a debug directory at the same path as below
- * the root.
+ * Looks for the file named by .gnu_debuglink: next to the file, in .debug, and below each debug
+ * directory at the file's path from its root.
  */
 static bool open_link(struct spex_module *module)
 {
@@ -205,7 +205,7 @@ bool module_fetch_debug(struct spex_module *module)
     return !module->debug.elf && fetch(module, &module->found, &module->debug);
 }
 
-/* The root of a file is the nearest directory above it that has usr/lib. */
+/* The root of a file is the nearest directory above it that contains usr/lib. */
 const char *module_debug_place(const struct spex_module *module, char *path)
 {
     char dir[PATH_MAX];

@@ -34,7 +34,7 @@ struct debuginfod {
 };
 
 /*
- * Whose download runs on this thread: old releases of the library do not pass a pointer to the
+ * The download that runs on this thread: old releases of the library do not pass a pointer to the
  * callback.
  */
 static __thread struct debuginfod *current;
@@ -46,7 +46,7 @@ static time_t now(void)
     return t.tv_sec;
 }
 
-/* Not 0 ends the download. */
+/* A result other than 0 ends the download. */
 static int watch(client_type *client, long now_done, long now_size)
 {
     int64_t done = now_done, size = now_size; /* long has 32 bits on some machines */

@@ -1,5 +1,5 @@
 /*
- * Names of C++ (libstdc++'s own demangler, found at run time) and of Rust: the
+ * Demangles names of C++ (with libstdc++'s own demangler, found at run time) and of Rust: the
  * legacy form is C++ with a hash at its end, the v0 form (RFC 2603) is parsed here.
  */
 #include <assert.h>

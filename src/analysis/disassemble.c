@@ -1,6 +1,6 @@
 /*
- * A64 instructions as text: the newest libLLVM there is, by dlopen, so that one
- * binary uses whatever is installed; else an objdump that knows AArch64; else words.
+ * A64 instructions as text: by the newest libLLVM, loaded with dlopen so that one binary uses
+ * whatever is installed; else by an objdump that knows AArch64; else as .word.
  */
 #include <spex/symbols.h>
 
@@ -27,7 +27,7 @@ struct spex_disassembler {
     const char *objdump;
 };
 
-/* Every feature LLVM 14 has for A64; later ones take +all. */
+/* Every A64 feature of LLVM 14; later releases take +all. */
 static const char llvm14_features[] =
     "+v8.7a,+lse,+rcpc,+rcpc-immo,+fullfp16,+fp16fml,+dotprod,+crypto,+aes,+sha2,+sha3,+sm4,+"
     "ras,"
@@ -69,7 +69,7 @@ static bool open_llvm(struct spex_disassembler *d)
     if (!create || !d->decode || !d->dispose)
         return false;
     int version = atoi(d->name + strlen("LLVM "));
-    /* unknown features only provoke warnings on stderr: none must get there */
+    /* unknown features only provoke warnings, which must not reach stderr */
     d->context = create("aarch64-linux-gnu", "", version >= 15 ? "+all" : llvm14_features, NULL, 0,
                         NULL, NULL);
     if (d->context && options)
@@ -126,7 +126,7 @@ const char *spex_disassembler_name(const struct spex_disassembler *d)
     return d->name;
 }
 
-/* Tabs to blanks, leading blanks off. */
+/* Turns tabs into blanks and drops leading blanks. */
 static void tidy(char *text)
 {
     char *from = text + strspn(text, " \t"), *to = text;

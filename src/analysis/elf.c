@@ -1,4 +1,4 @@
-/* Names of an ELF file: symbol tables and the PLT, else what stripping leaves. */
+/* Names from an ELF file: symbol tables and the PLT, else what stripping left. */
 #include "module.h"
 
 #include "base/bits.h"
@@ -63,7 +63,10 @@ static void elf_symbols(struct spex_module *module, Elf *elf, unsigned section_t
     }
 }
 
-/* foo@plt from the relocations of .plt: its entries are in their order, from 32 bytes on. */
+/*
+ * Names entries foo@plt from the relocations of .plt: entries are in the same order, from byte 32
+ * on.
+ */
 static void plt_symbols(struct spex_module *module, struct module_table *table)
 {
     Elf *elf = module->image.elf;
@@ -113,7 +116,7 @@ static void load_segments(struct spex_module *module)
 /* It asks the servers of Debian, Ubuntu, Fedora and others. */
 #define DEBUGINFOD "export DEBUGINFOD_URLS=https://debuginfod.elfutils.org"
 
-/* What to say about a file without symbols, if something can be done about it. */
+/* Tells the user what to do about a file without symbols, if anything can be done. */
 static void say_stripped(struct spex_module *module, bool named, bool starts)
 {
     char place[PATH_MAX];

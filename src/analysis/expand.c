@@ -1,8 +1,8 @@
 /*
- * How long a mangled C++ name may become (Itanium C++ ABI, chapter 5.1). Names refer back to
- * their parts, so that each step can double the text: 273 bytes stand for 3 GB. This walks the
- * grammar and adds up lengths, without making any text. A name that it does not understand counts
- * as unbounded: on some of those libstdc++'s parser does not end, either.
+ * How long a mangled C++ name may become (Itanium C++ ABI, chapter 5.1). Names refer back to their
+ * parts, so that each step can double the text: 273 bytes stand for 3 GB. This walks the grammar
+ * and adds up lengths, without making any text. A name that it does not understand counts as
+ * unbounded: for some of those, libstdc++'s parser does not terminate either.
  */
 #include "expand.h"
 
@@ -14,7 +14,7 @@ enum {
     CAP = 1 << 24, /* lengths stop growing here */
     PARTS = 512,   /* parts that can be referred to */
     DEPTH = 200,
-    STEPS = 100000, /* some parts are looked at twice, and parts of these */
+    STEPS = 100000, /* some parts, and parts of those, are looked at twice */
     WORD = 24,      /* a keyword, an operator or a builtin type, with blanks */
 };
 
@@ -22,9 +22,10 @@ struct name {
     const char *at;
     uint32_t parts[PARTS];
     size_t part_count;
-    uint32_t args, arg, pack; /* longest list of template arguments, one of it, most in a pack */
-    unsigned lists;           /* template argument lists around the current place */
-    unsigned packs;           /* expansions around it */
+    /* longest list of template arguments, longest argument in it, most arguments in a pack */
+    uint32_t args, arg, pack;
+    unsigned lists; /* template argument lists around the current position */
+    unsigned packs; /* pack expansions around the current position */
     unsigned depth, steps;
     uint32_t last; /* the last plain name, which constructors repeat */
     bool failed;
@@ -288,7 +289,7 @@ static uint32_t template_args(struct name *n)
         count++;
     }
     n->lists--;
-    /* of the name, not of types in it: those are what parameters stand for */
+    /* lists of the name itself, not of types in it: template parameters refer to those */
     if (outer || n->lists == 1) {
         n->arg = longest > n->arg ? longest : n->arg;
         n->pack = count > n->pack ? count : n->pack;
@@ -415,7 +416,7 @@ static uint32_t plain_expression(struct name *n)
     uint32_t part = 0;
     for (unsigned i = 0; i < operands; i++)
         part = add(part, add(4, expression(n)));
-    if (!strcmp(code, "sp")) /* once for each of a pack */
+    if (!strcmp(code, "sp")) /* once for each element of a pack */
         part = (uint64_t)part * (n->pack + 1) < CAP ? part * (n->pack + 1) : CAP;
     return add(size, part);
 }
@@ -612,7 +613,7 @@ static uint32_t encoding(struct name *n)
         size = special(n);
     } else {
         size = any_name(n);
-        n->lists = 1; /* lists in the types of parameters are not the name's */
+        n->lists = 1; /* lists in parameter types are not the name's */
         size = add(size, add(4, types_until(n, "E.")));
     }
     n->lists = lists;

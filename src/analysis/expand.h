@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* At least the length of the demangled form of a C++ name that begins with _Z, up to a bound. */
+/* An upper bound on the length of a demangled C++ name, which begins with _Z. */
 size_t expand_cxx(const char *mangled);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finding the files of a module: the one that ran, and those with its symbols and DWARF. */
+/* Finds the files of a module: the one that ran, and those with its symbols and DWARF. */
 #include "module.h"
 
 #include "base/file.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The largest files that are read: a kernel with its debug information has half a gigabyte. */
+/* The largest file that is read: a kernel with its debug information has half a gigabyte. */
 #define ELF_MOST (UINT64_C(16) << 30)
 
 void elf_close(struct module_elf *file)
@@ -168,7 +168,7 @@ static bool try_image(struct spex_module *module, const char *path, struct searc
     return r == OPEN_OK;
 }
 
-/* With the profile: in an archive, or in the folder that a guest had as /host. */
+/* Beside the profile: in an archive, or in the folder that a guest saw as /host. */
 static bool open_beside(struct spex_module *module, struct search *search)
 {
     const char *dir = module->owner->options.beside, *debug = module->owner->beside_debug;
@@ -186,7 +186,7 @@ static bool open_beside(struct spex_module *module, struct search *search)
            try_image(module, path, search);
 }
 
-/* In a container that still runs. */
+/* In a container that is still running. */
 static bool open_in_space(struct spex_module *module, struct search *search)
 {
     char root[SPACE_ROOT];
@@ -202,8 +202,8 @@ static bool open_in_space(struct spex_module *module, struct search *search)
 }
 
 /*
- * Below --symfs, in perf's cache, where it was recorded. With --symfs, the recorded path counts
- * only if the file is of that very build, or is itself below --symfs, which was then the
+ * Below --symfs, in perf's cache, then where it was recorded. With --symfs, the recorded path
+ * counts only if the file has the same build id, or is itself below --symfs, which was then the
  * sysroot.
  */
 static bool open_image(struct spex_module *module, struct search *search)

@@ -1,4 +1,4 @@
-/* Filters by name and value: one table row each; decisions that take time are remembered. */
+/* Filters by name and value, a table row each; decisions that take time are remembered. */
 #include "internal.h"
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ static const struct {
 };
 enum { FILTERS = sizeof table / sizeof *table };
 
-/* What else people and perf call the events of events.def. */
+/* Other names of the events of events.def, used by people and perf. */
 static const struct {
     uint8_t bit;
     const char *name;
@@ -85,7 +85,7 @@ struct filter {
     struct {
         const void *of;
         bool keep;
-    } memo[MEMO]; /* decisions on comm, module, symbol by their pointer */
+    } memo[MEMO]; /* decisions about comm, module and symbol, by pointer */
 };
 
 void filter_copy(const struct filter *filter, struct filter **to)
@@ -139,14 +139,14 @@ static bool parse_range(const char *word, size_t size, struct range *range)
     return end != text && !*end && range->low <= range->high;
 }
 
-/* What a file covers, in ns. */
+/* The time that a file covers, in ns. */
 struct extent {
     uint64_t first, last;
 };
 
 /*
- * A part of the profile. The first and last parts are open: they include times outside of those
- * that the file states.
+ * A percentage of the profile as a time. The first and last parts are open: they include times
+ * outside the extent that the file states.
  */
 static uint64_t percent_time(const struct extent *e, double percent)
 {
@@ -217,8 +217,8 @@ static bool parse_span(const char *word, size_t size, const struct extent *e, st
 }
 
 /*
- * As perf: spans in seconds with blanks between, or parts in percent with commas or blanks
- * between; "10%,20%" is the span of ours.
+ * As in perf: spans in seconds separated by blanks, or parts in percent separated by commas or
+ * blanks; but "10%,20%" is one span.
  */
 static bool parse_time(struct filter *filter, const char *value, const struct extent *e)
 {

@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPOTS_MOST = 1 << 18 }; /* instructions that are counted apart; more are not counted */
+enum { SPOTS_MOST = 1 << 18 }; /* instructions counted one by one; further ones are not counted */
 
 struct spex_findings {
     struct memory *account;
     struct spex_analysis *analysis;
-    struct spot *near;      /* indexed by a sample's `place`: the latest instructions */
+    struct spot *near;      /* the latest instructions, indexed by a sample's `place` */
     VEC(struct spot) spots; /* all instructions with samples */
-    uint32_t *index;        /* spot + 1, by module and address */
+    uint32_t *index;        /* index of a spot plus one, by module and address */
     size_t mask;
     uint64_t seed;
     uint64_t samples, all, memory, accesses, remote, remote_time;
@@ -106,7 +106,8 @@ static void keep_spot(struct spex_findings *f, const struct spot *spot)
 {
     bool any = false;
     for (unsigned k = 0; k < CLOSER; k++)
-        any |= spot->samples[k] && (k != REST || spot->module); /* no code says nothing of a rest */
+        /* of code without a module, only kinds other than REST are kept */
+        any |= spot->samples[k] && (k != REST || spot->module);
     if (!any)
         return;
     if (!f->index || f->spots.count * 2 > f->mask)
@@ -138,7 +139,7 @@ static void keep_spot(struct spex_findings *f, const struct spot *spot)
         widen(sum, spot->low, spot->high, spot->pid);
 }
 
-/* What a sample executed for, in cycles. */
+/* The execute latency of a sample, in cycles. */
 static inline uint64_t execute_of(const struct spex_record *r)
 {
     const unsigned both = SPEX_HAS_TOTAL | SPEX_HAS_ISSUE;
@@ -163,13 +164,15 @@ static inline struct spot *spot_of(struct spex_findings *f, const struct spex_sa
     return spot;
 }
 
-/* The data address, without its tag. */
+/* The data address without its tag. */
 static uint64_t data_of(const struct spex_record *r)
 {
     return (uint64_t)((int64_t)(r->address[SPEX_ADDRESS_VA] << 8) >> 8);
 }
 
-/* Of the time of a sample that walked, what the walk took; a walk that is late counts apart. */
+/*
+ * How much of a sample's time a table walk took; a walk whose latency saturated is counted apart.
+ */
 static uint64_t count_walk(struct spex_findings *f, struct spot *spot, const struct spex_record *r,
                            uint64_t time)
 {
@@ -188,7 +191,7 @@ static uint64_t count_walk(struct spex_findings *f, struct spot *spot, const str
     return part;
 }
 
-/* Does an access of up to 16 bytes perhaps lie across two lines? */
+/* May an access of up to 16 bytes extend into the next line? */
 static inline bool near_end(const struct spex_record *r)
 {
     return ((r->address[SPEX_ADDRESS_VA] & 7) != 0) & ((r->address[SPEX_ADDRESS_VA] & 63) > 48);
@@ -219,7 +222,7 @@ static void count(struct spex_findings *f, const struct spex_sample *samples, si
         const enum closer kind = far ? FAR : peer ? PEER : wrong ? WRONG : REST;
         uint64_t time = s->spent;
         if (__builtin_expect(!time, 0))
-            time = execute_of(s->record); /* where there are no timestamps */
+            time = execute_of(s->record); /* without timestamps */
         else
             f->timed = true;
         struct spot *spot = spot_of(f, s);
@@ -260,7 +263,7 @@ static void *split(void *context, unsigned threads)
     return spex_findings_new(f->analysis, &shard, NULL) ? NULL : shard;
 }
 
-/* The recent instructions go to the others first. */
+/* Moves the recent instructions to the table of all. */
 static void settle(struct spex_findings *f)
 {
     for (size_t i = 0; i < SPEX_PLACES; i++) {
@@ -307,7 +310,7 @@ struct spex_sink spex_sink_findings(struct spex_findings *f)
     return (struct spex_sink){take_samples, f, &shards, NULL};
 }
 
-/* ---- what is found ---- */
+/* ---- results ---- */
 
 void finding_clear(struct spex_finding *finding)
 {

@@ -1,4 +1,4 @@
-/* Tells from the code which case (findings.h) an instruction that takes time belongs to. */
+/* Tells from the code which case (findings.h) applies to an instruction that takes time. */
 #include "findings.h"
 
 #include "internal.h"
@@ -29,7 +29,7 @@ static bool op_at(struct spex_analysis *analysis, struct spex_module *module, ui
 
 /* ---- addresses ---- */
 
-/* The instructions of the smallest loop around one. */
+/* The instructions of the smallest loop around an instruction. */
 struct loop {
     struct step steps[LOOP_MOST];
     unsigned count;
@@ -60,7 +60,7 @@ static bool find_loop(struct spex_analysis *analysis, struct spex_module *module
     return false;
 }
 
-/* What a register of a loop holds, from one round to the next. */
+/* What happens to a register from one iteration to the next. */
 enum motion { FIXED, STEPS, LOADED, CHASED, OTHERWISE };
 
 static bool writes(const struct step *s, unsigned reg)
@@ -71,11 +71,11 @@ static bool writes(const struct step *s, unsigned reg)
     if (s->kind == STEP_OTHER)
         return s->kills >> reg & 1;
     if (s->kind == STEP_CALL)
-        return reg < 19 || reg == 30; /* the callee may */
+        return reg < 19 || reg == 30; /* the callee may change it */
     return (s->kind < STEP_BRANCH && s->rd == reg) || s->kills >> reg & 1;
 }
 
-/* `seen`: registers that are being looked at, bit by bit. */
+/* `seen`: a bit for each register that is being looked at. */
 static enum motion change_of(const struct loop *loop, unsigned reg, uint32_t seen, int64_t *by)
 {
     const struct step *writer = NULL;
@@ -193,7 +193,7 @@ enum spex_finding_case code_branch_case(struct spex_analysis *analysis, struct s
         return op.flags & SPEX_OPF_LINK ? SPEX_CASE_CALL : SPEX_CASE_JUMP;
     if (!spex_a64_target(word, address, &to) || to > address)
         return SPEX_CASE_CONDITION;
-    /* where another branch goes on with the same loop behind it, it does not end that */
+    /* a branch that stays in the same loop does not end it */
     for (uint64_t at = address + 4; at < address + 4 * LOOP_MOST; at += 4) {
         uint64_t other;
         if (!word_at(analysis, module, at, &word) || spex_a64_classify(word, NULL, &op) ||
@@ -205,7 +205,7 @@ enum spex_finding_case code_branch_case(struct spex_analysis *analysis, struct s
     return SPEX_CASE_LOOP;
 }
 
-/* ---- operations that wait for one another ---- */
+/* ---- operations that depend on each other ---- */
 
 static bool divides(unsigned exec)
 {
@@ -231,7 +231,7 @@ enum spex_finding_kind code_circle(struct spex_analysis *analysis, struct spex_m
     struct {
         struct spex_module *module;
         uint64_t address;
-        bool stores; /* loads what the next one stored */
+        bool stores; /* loads what the next operation stored */
     } way[DEEP];
     unsigned count = 0, begin = DEEP;
     while (count < DEEP && begin == DEEP) {

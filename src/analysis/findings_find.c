@@ -1,4 +1,4 @@
-/* What is found in the counts of a profile (findings.h): conditions and numbers. */
+/* Derives findings from the counts of a profile (findings.h): conditions and numbers. */
 #include "findings.h"
 
 #include "internal.h"
@@ -12,21 +12,20 @@
 #include <string.h>
 
 /*
- * Of operations that wait for one another half of their function's time is asked for:
- * else something else bounds it.
- * A finding stands on ten samples or more, and takes a hundredth of the time or more even at the
- * lower end of its interval. Of a kind three functions at most are named.
+ * Operations that wait for each other must take half of their function's time: otherwise something
+ * else bounds it. A finding needs at least ten samples, and a hundredth of the time even at the
+ * lower end of its interval. At most three functions are named for each kind.
  */
 enum { LEAST = 10, MOST = 3 };
-#define MODEL "spex model" /* what made a file, as its cpudesc begins */
+#define MODEL "spex model" /* how the cpudesc of a file from the model begins */
 static const double least_share = 0.01;
-/* Instructions below this are not looked at one by one. */
+/* Instructions that take a smaller share are not looked at one by one. */
 static const double least_looked = 0.001;
 
-/* What a function has of a kind. */
+/* The samples of one kind in a function. */
 struct part {
     uint64_t time, samples, branches;
-    const struct spot *most; /* the instruction with most of it */
+    const struct spot *most; /* the instruction with most of them */
     const struct spot *first;
     uint64_t most_time;
 };
@@ -56,7 +55,7 @@ static char *code_name(struct finder *f, const struct spot *spot)
     return finding_words("%s (%s:%u)", text, slash ? slash + 1 : line.file, line.line);
 }
 
-/* The interval is that of a count of so many. */
+/* Does the part take enough time? The interval is that of a count of `samples`. */
 static bool is_enough(uint64_t time, uint64_t samples, uint64_t all, struct spex_finding *finding)
 {
     const double off = samples ? 1.96 / sqrt((double)samples) : 1;
@@ -91,7 +90,7 @@ static struct spex_finding *add(struct finder *f, const struct spex_finding *fin
     return &to->items[to->count++];
 }
 
-/* Of a part: where, and how much of it is there. */
+/* Fills in where a part is, and how much time it takes. */
 static void name_part(struct finder *f, struct spex_finding *finding, const struct part *part)
 {
     finding->place = code_name(f, part->most);
@@ -119,7 +118,7 @@ static int by_time(const void *a, const void *b)
     return x->time != y->time ? (x->time > y->time ? -1 : 1) : x->most < y->most ? -1 : 1;
 }
 
-/* Parts of all functions; of those with the most time: each. */
+/* Sums the parts by function; keeps the functions with the most time, and calls for each. */
 static size_t sum_functions(struct finder *f, enum closer kind, struct part **parts)
 {
     size_t count = 0, capacity = 0;
@@ -170,7 +169,7 @@ static void find_far(struct finder *f)
     memory_free(parts);
 }
 
-/* The data of an instruction, if all of it has one name. */
+/* The name of the data that an instruction accesses, if all of it has one name. */
 static char *data_name(struct finder *f, const struct spot *spot)
 {
     struct spex_place low, high;
@@ -201,7 +200,7 @@ static bool takes_locks(const struct spot *spot)
     return false;
 }
 
-/* An instruction that takes a lock, with the loop around it. */
+/* An instruction that takes a lock, and the loop around it. */
 struct taker {
     struct spot spot;
     uint64_t start, end;
@@ -218,8 +217,8 @@ static bool is_of_lock(const struct spot *spot, const struct taker *t)
 }
 
 /*
- * A lock of the program's own: what the loop takes that takes it, and where its word is read or
- * changed elsewhere.
+ * A spin lock written in the program itself: how long the loop that takes it runs, and where else
+ * the lock word is read or changed.
  */
 static void find_spinning(struct finder *f)
 {
@@ -247,7 +246,7 @@ static void find_spinning(struct finder *f)
         finding.data = data_name(f, &taker.spot);
         finding_add_number(&finding, "from_other_cores", (double)peer);
         add(f, &finding);
-        for (size_t k = 0; k < f->spots->count; k++) /* these are this lock's */
+        for (size_t k = 0; k < f->spots->count; k++) /* these belong to this lock */
             if (is_of_lock(&f->spots->list[k], &taker)) {
                 memset(f->spots->list[k].time, 0, sizeof f->spots->list[k].time);
                 memset(f->spots->list[k].samples, 0, sizeof f->spots->list[k].samples);
@@ -255,7 +254,7 @@ static void find_spinning(struct finder *f)
     }
 }
 
-/* What functions that take and give back locks take, if other cores had the data. */
+/* The time of functions that take and release locks, if other cores had the data. */
 static void find_lock(struct finder *f)
 {
     struct spex_finding finding = {.kind = SPEX_FINDING_LOCK};
@@ -332,8 +331,8 @@ static void find_remote(struct finder *f)
 }
 
 /*
- * Loads across two lines of the cache, where the next round waits for them: elsewhere nobody sees
- * the cycle that they take longer.
+ * Loads that cross a cache line, where the next iteration waits for them: elsewhere the extra cycle
+ * does not show.
  */
 static void find_split(struct finder *f)
 {
@@ -381,10 +380,10 @@ static int most_first(const void *a, const void *b)
 }
 
 /*
- * Code that the instruction cache cannot hold. No record tells of a fetch. What is known: the
- * cycles of an operation, if a cycle is known; those that it takes where code is at hand, by the
- * replay; that few operations wait at a time, where a window that is full would have more; and the
- * lines of code that were sampled, of which the cache holds those that are used most, at best.
+ * Code that does not fit in the instruction cache. Records do not show fetches. What is known: how
+ * long an operation takes, if the length of a cycle is known; how long it takes with code at hand,
+ * from the replay; that few operations wait at the same time, where a full window would hold more;
+ * and the sampled lines of code, of which the cache holds at best those used most.
  */
 static void find_cold(struct finder *f)
 {
@@ -429,7 +428,7 @@ static void find_cold(struct finder *f)
     if (replay->wait > FEW_WAIT * cycles ||
         !is_enough((uint64_t)(lost * (double)s->all), outside, s->all, &finding))
         return;
-    if (2 * part.time >= s->all) { /* else it is nowhere in particular */
+    if (2 * part.time >= s->all) { /* else it is spread over the program */
         part.most_time = 0;
         name_part(f, &finding, &part);
     }
@@ -480,14 +479,14 @@ static void find_mispredicted(struct finder *f)
     memory_free(list);
 }
 
-/* Operations that wait for one another, and those that wait for them. */
+/* Operations that wait for each other, and those that wait for them. */
 static void find_circles(struct finder *f)
 {
     struct circle {
         enum spex_finding_kind kind;
         uint64_t first;
         struct part part;
-        uint64_t function; /* time of all of it */
+        uint64_t function; /* time of the whole function */
     } *list = NULL;
     size_t count = 0, capacity = 0;
     const struct spots *s = f->spots;
@@ -512,7 +511,7 @@ static void find_circles(struct finder *f)
             kind = SPEX_FINDING_DIVISION;
             first = spot->address;
         } else if (kind == SPEX_FINDING_DIVISION) {
-            continue; /* the division has what it takes itself */
+            continue; /* the time of a division counts for itself */
         }
         if (kind == SPEX_FINDING_COUNT)
             continue;
@@ -533,7 +532,8 @@ static void find_circles(struct finder *f)
         if (!is_enough(part.time, part.samples, s->all, &finding) ||
             (list[i].kind != SPEX_FINDING_DIVISION && 2 * part.time < list[i].function))
             continue;
-        if (part.first && part.first != part.most) { /* what all wait for names it */
+        /* the operation that all wait for names the finding */
+        if (part.first && part.first != part.most) {
             part.most = part.first;
             part.most_time = part.first->time[REST];
         }
@@ -544,8 +544,8 @@ static void find_circles(struct finder *f)
 }
 
 /*
- * Walks whose records do not tell how long the access took: of what an execution of that
- * instruction costs in cycles, as the replay has it, the walk's cycles.
+ * Walks whose records do not tell how long the access took: the walk's share is its cycles,
+ * relative to the cycles that one execution of the instruction costs in the replay.
  */
 static void divide_late_walks(struct finder *f)
 {

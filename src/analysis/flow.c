@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 enum {
-    CODE_MOST = 1 << 18, /* bytes of one range */
+    CODE_MOST = 1 << 18, /* most bytes in a range */
     PASSES = 50,
     FP = 29,
 };
 
 enum reg_kind {
-    REG_UNSEEN, /* no way leads here yet */
+    REG_UNSEEN, /* no path leads here yet */
     REG_UNKNOWN,
     REG_CFA,     /* the function's stack pointer at its entry, plus offset */
     REG_ADDRESS, /* an address in the module: offset */
@@ -38,7 +38,7 @@ struct reg {
 
 struct block {
     uint32_t first, end; /* instructions */
-    bool root;           /* no block is known that leads here */
+    bool root;           /* no known block leads here */
     struct reg in[STEP_REGS];
 };
 
@@ -51,8 +51,8 @@ struct flow {
     struct block *blocks;
     uint32_t count, block_count;
     struct reg regs[STEP_REGS];
-    struct reg frame; /* FP as it was last set from SP */
-    size_t next;      /* number of locations that have begun */
+    struct reg frame; /* what FP was last set to from SP */
+    size_t next;      /* how many locations have begun */
     const struct type_location *active[STEP_REGS];
     bool changed, record;
 };
@@ -121,17 +121,17 @@ static void seed(struct flow *f, const struct type_location *l)
     struct reg r;
     if (l->how == AT_REGISTER) {
         if (l->offset && is_address(&f->regs[l->reg]))
-            return; /* a part of what it points to, or what contains that */
+            return; /* it points to a part of this type, or to what contains it */
         r = reg_of(f->module, l->type);
         r = moved(r, -l->offset);
         r.offset = r.kind == REG_NUMBER ? 0 : r.offset;
-    } else { /* a scalar may just have its value there */
+    } else { /* a scalar may only be kept in the register */
         enum type_kind kind = type_get(f->module, l->type)->kind;
         if (is_address(&f->regs[l->reg]) || (kind != KIND_STRUCT && kind != KIND_UNION))
             return;
         r = (struct reg){.kind = REG_POINTER, .type = l->type, .offset = -l->offset};
     }
-    if (r.kind != REG_UNKNOWN) /* the code may know more about a void pointer */
+    if (r.kind != REG_UNKNOWN) /* the code may know more than a void pointer tells */
         f->regs[l->reg] = r;
 }
 
@@ -209,7 +209,7 @@ static uint64_t thread_block(struct spex_module *module)
 
 /* ---- memory ---- */
 
-/* What is at an address: a type and an offset in it. */
+/* The type at an address and the offset in it. */
 static struct access access_at(struct flow *f, uint64_t pc, struct reg at)
 {
     struct access a = {.kind = ACCESS_TYPE};
@@ -255,7 +255,7 @@ static struct access access_at(struct flow *f, uint64_t pc, struct reg at)
     return a;
 }
 
-/* What a load of a register from there gives. */
+/* What a register holds after a load from `at`. */
 static struct reg loaded(struct flow *f, uint64_t pc, struct reg at, unsigned bytes)
 {
     if (bytes != 8)
@@ -467,7 +467,7 @@ static void make_blocks(struct flow *f)
             f->blocks[f->block_of[target] - 1].root = target == 0;
 }
 
-/* The stack pointer in a block that nothing leads to. */
+/* The stack pointer in a block that no known path leads to. */
 static void frame_from_tables(struct flow *f, uint64_t address)
 {
     unsigned reg;
@@ -494,7 +494,7 @@ static void begin_block(struct flow *f, struct block *b)
     begin_locations(f, address, true);
 }
 
-/* Addresses of one variable on the stack: a loop goes through an array there. */
+/* Two addresses in one variable on the stack: a loop goes through an array there. */
 static struct reg meet_in_variable(const struct flow *f, uint32_t target, struct reg a,
                                    struct reg b)
 {
@@ -530,7 +530,7 @@ static void one_pass(struct flow *f)
         struct block *b = &f->blocks[i];
         uint32_t target;
         if (!b->root && b->in[STEP_SP].kind == REG_UNSEEN && !f->record)
-            continue; /* no way leads here yet */
+            continue; /* no path leads here yet */
         begin_block(f, b);
         for (uint32_t n = b->first; n < b->end; n++) {
             begin_locations(f, f->function->low + 4 * (uint64_t)n, false);
@@ -579,5 +579,5 @@ void flow_run(struct spex_module *module, const struct type_function *function,
     memory_free(flow->block_of);
     memory_free(flow->blocks);
     if (!done)
-        memory_checked(NULL); /* the outer guard must know, too */
+        memory_checked(NULL); /* an outer guard must also notice */
 }

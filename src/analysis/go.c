@@ -1,6 +1,7 @@
 /*
  * Names and lines of Go programs from .gopclntab, the table that Go's own tracebacks use: stripping
- * leaves it in place. Its layout changed with Go 1.16 and 1.18; the magic number says which it is.
+ * leaves it in place. Its layout changed with Go 1.16 and 1.18; the magic number tells which one it
+ * is.
  */
 #include "module.h"
 
@@ -11,10 +12,10 @@
 
 #include <stdlib.h>
 
-enum { QUANTUM = 4 }; /* bytes of an instruction */
+enum { QUANTUM = 4 }; /* bytes in an instruction */
 
 struct go_step {
-    uint32_t until; /* instructions from the function's entry */
+    uint32_t until; /* in instructions from the function's entry */
     int32_t value;
 };
 
@@ -25,17 +26,17 @@ struct go_list {
 
 struct go_table {
     const uint8_t *data;
-    size_t size;             /* up to and including the last zero: every text before it ends */
-    uint64_t text;           /* entries are relative to it from 1.18 on */
-    size_t functions, count; /* where the list of functions begins, and their number */
-    size_t word;             /* bytes of its numbers */
+    size_t size;   /* up to and including the last zero, so that every text inside is terminated */
+    uint64_t text; /* entries are relative to it from 1.18 on */
+    size_t functions, count; /* where the list of functions begins, and its length */
+    size_t word;             /* size of the list's numbers */
     size_t names, units, files, values;
-    bool by_unit;       /* from 1.16 on a file's number counts within its compilation unit */
+    bool by_unit;       /* from 1.16 on, file numbers count within a compilation unit */
     struct ids offsets; /* offsets of the lists that were read */
     struct go_list *lists;
     size_t list_count, list_capacity;
-    size_t left; /* steps that may still be read */
-    bool told;   /* the user was told that there are more */
+    size_t left; /* how many steps may still be read */
+    bool told;   /* the user was told about the limit */
 };
 
 static uint64_t number(const struct go_table *t, size_t at, size_t size)
@@ -45,7 +46,7 @@ static uint64_t number(const struct go_table *t, size_t at, size_t size)
     return size == 8 ? le64(t->data + at) : le32(t->data + at);
 }
 
-/* An offset in the table, relative to another; past the end if it is wrong. */
+/* An offset relative to another in the table; past the end if it is out of range. */
 static size_t inside(const struct go_table *t, size_t base, uint64_t offset)
 {
     return offset <= t->size && base <= t->size ? base + (size_t)offset : SIZE_MAX;
@@ -56,7 +57,7 @@ static const char *text_at(const struct go_table *t, size_t at)
     return at < t->size ? (const char *)t->data + at : NULL;
 }
 
-/* In a PIE the file has 0 there, and a relocation the value. */
+/* In a PIE the file has 0 there; the relocation holds the value. */
 static uint64_t relocated(Elf *elf, uint64_t address)
 {
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
@@ -82,7 +83,7 @@ static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
     for (size_t i = 0; i < 9; i++)
         words[i] = le64(t->data + 8 + 8 * i);
     uint32_t magic = le32(t->data);
-    size_t next = 2; /* field index, after the numbers of functions and files */
+    size_t next = 2; /* index of the next field, after the numbers of functions and files */
     t->count = words[0] > t->size / 8 ? t->size / 8 : (size_t)words[0];
     t->word = 8;
     switch (magic) {
@@ -137,13 +138,13 @@ static struct go_table *open_table(struct spex_module *module)
     return table;
 }
 
-/* Entry of function i; of the one after the last, where the code ends. */
+/* Entry of function i; for the index after the last, the end of the code. */
 static uint64_t entry_of(const struct go_table *t, size_t i)
 {
     return t->text + number(t, inside(t, t->functions, 2 * i * t->word), t->word);
 }
 
-/* Where the description of function i begins after its entry. */
+/* Where the description of function i continues after its entry. */
 static size_t body_of(const struct go_table *t, size_t i)
 {
     uint64_t offset = number(t, inside(t, t->functions, (2 * i + 1) * t->word), t->word);
@@ -183,8 +184,9 @@ static uint32_t variable(const struct go_table *t, size_t *at)
 }
 
 /*
- * A list of pairs: how much a value changes, and for how many instructions it then holds. A pair is
- * two bytes at least: lists that overlap, so that there are more, are left out.
+ * Reads a list of pairs: how much a value changes, and for how many instructions it then holds. A
+ * pair takes at least two bytes; lists that overlap could hold more pairs than that allows, so the
+ * rest is left out.
  */
 static void read_list(struct spex_module *module, size_t at, struct go_list *list)
 {
@@ -217,7 +219,7 @@ static void read_list(struct spex_module *module, size_t at, struct go_list *lis
     }
 }
 
-/* The list at an offset, which is read once. */
+/* The list at an offset; each list is read once. */
 static const struct go_list *list_at(struct spex_module *module, uint32_t offset)
 {
     struct go_table *t = module->go;

@@ -1,4 +1,7 @@
-/* Slots of the global offset table by object and target, from the relocations that fill them. */
+/*
+ * Names slots of the global offset table as objects, by target, from the relocations that fill
+ * them.
+ */
 #include "module.h"
 
 #include "base/memory.h"
@@ -23,7 +26,7 @@ static bool in_section(const GElf_Shdr *section, uint64_t address)
     return address - section->sh_addr < section->sh_size;
 }
 
-/* The name that the relocation gives, or the name of what begins at its address. */
+/* The name in the relocation, or the name of the symbol at its address. */
 static const char *target_of(Elf *elf, const GElf_Rela *rela, Elf_Data *symbols, size_t strings,
                              struct module_table *table)
 {

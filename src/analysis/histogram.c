@@ -10,7 +10,8 @@
 
 enum { LIST_VALUES = 6, LIST_WORDS = 1 + LIST_VALUES / 2 };
 enum { PAGE_BITS = HISTOGRAM_PAGE_BITS, PAGE = HISTOGRAM_PAGE };
-enum { SMALL = 1024 >> PAGE_BITS, LARGE = 65536 >> PAGE_BITS }; /* values below 1024; all */
+/* pages in a directory: of values below 1024, and of all values */
+enum { SMALL = 1024 >> PAGE_BITS, LARGE = 65536 >> PAGE_BITS };
 
 void histograms_init(struct histograms *h, size_t limit_bytes)
 {
@@ -48,7 +49,7 @@ static bool is_list(const struct histograms *h, uint32_t handle)
     return h->words[handle] & HISTOGRAM_LIST;
 }
 
-/* Values of a list, pages of a directory. */
+/* Number of values in a list, or of pages in a directory. */
 static unsigned length_of(const struct histograms *h, uint32_t handle)
 {
     return h->words[handle] & ~HISTOGRAM_LIST;
@@ -110,7 +111,7 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
     h->words[h->words[entry] + (value & (PAGE - 1))] += count;
 }
 
-/* Where a page of a directory stands; 0: nowhere, or it is a list. */
+/* Position of a page of a directory; 0: there is none, or the handle is a list. */
 static uint32_t page_of(const struct histograms *h, uint32_t handle, unsigned page)
 {
     bool room = !is_list(h, handle) && page < length_of(h, handle);
@@ -126,7 +127,7 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
         *handle = HISTOGRAM_LOST;
         return;
     }
-    /* other->words is looked up each time: adding may move an arena that is the same */
+    /* other->words is loaded each time: adding may move the arena if both are the same */
     unsigned length = length_of(other, from);
     if (is_list(other, from)) {
         for (unsigned i = 0; i < length; i++)
@@ -168,7 +169,7 @@ static int compare_values(const void *a, const void *b)
     return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
 }
 
-/* How many must be at or below the quantile: the nearest-rank definition. */
+/* The rank of a quantile, by the nearest-rank definition. */
 static uint64_t rank_of(double q, uint64_t total)
 {
     double rank = ceil(q * (double)total - 1e-9);

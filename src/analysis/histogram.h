@@ -17,26 +17,26 @@ enum { HISTOGRAM_LOST = 1 };
 
 struct histograms {
     uint32_t *words;
-    size_t count, capacity, limit; /* numbers of words */
+    size_t count, capacity, limit; /* in words */
     bool lost;                     /* one was dropped for lack of memory */
 };
 
 void histograms_init(struct histograms *h, size_t limit_bytes);
-/* A smaller limit does not shrink what is there. */
+/* A smaller limit does not shrink what is already there. */
 void histograms_limit(struct histograms *h, size_t limit_bytes);
 void histograms_free(struct histograms *h);
 void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint32_t count);
 
 /*
  * Layout in words, at handle:
- *   directory: how many pages there are room for, then their positions (0: none)
+ *   directory: how many pages there is room for, then their positions (0: none)
  *   list: HISTOGRAM_LIST + length, then the values, two to a word
- * A page is PAGE counts. The words at 0 and at HISTOGRAM_LOST are directories without room.
+ * A page is PAGE counts. The words at 0 and at HISTOGRAM_LIST are directories without room.
  */
 #define HISTOGRAM_LIST UINT32_C(0x80000000)
 enum { HISTOGRAM_PAGE_BITS = 6, HISTOGRAM_PAGE = 1 << HISTOGRAM_PAGE_BITS };
 
-/* histogram_add of one, quick where the page is there. */
+/* Counts one value; fast if its page exists. */
 static inline void histogram_count(struct histograms *h, uint32_t *handle, uint16_t value)
 {
     const uint32_t *at = h->words + *handle;
@@ -46,10 +46,10 @@ static inline void histogram_count(struct histograms *h, uint32_t *handle, uint1
     else
         histogram_add(h, handle, value, 1);
 }
-/* Adds all of from, which is of the arena other (it may be the same), to handle. */
+/* Adds the histogram `from` in the arena `other` (which may be the same) to handle. */
 void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
                      uint32_t from);
-/* The most words that counting such a histogram can have taken, whatever the order. */
+/* The most words that counting this histogram can have taken, in any order. */
 size_t histogram_most_words(const struct histograms *h, uint32_t handle);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */
 int histogram_quantile(const struct histograms *h, uint32_t handle, double q);

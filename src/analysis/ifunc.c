@@ -1,7 +1,7 @@
 /*
- * What an indirect function stands for, in files without symbols of their own: the dynamic symbol
- * memcpy is a resolver, whose code names the functions that it chooses from (ADRP, ADD). Where one
- * of these begins by the unwind table and has no name, it is memcpy@ifunc.
+ * Names the implementations of indirect functions in files without symbols: the dynamic symbol
+ * memcpy is a resolver, whose code names the functions it chooses from (ADRP, ADD). If the unwind
+ * table has a function without a name at such an address, it becomes memcpy@ifunc.
  */
 #include "module.h"
 #include "step.h"
@@ -12,13 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RESOLVER_MOST = 4096, RESOLVERS_MOST = 1 << 20 /* bytes of all */ };
+enum {
+    RESOLVER_MOST = 4096,
+    RESOLVERS_MOST = 1 << 20 /* in bytes; the second is for all resolvers */
+};
 
 static void name_at(struct spex_module *module, struct module_table *table, uint64_t address,
                     const char *name)
 {
     char text[256];
-    if (table_name(table, address)) /* also sorts them */
+    if (table_name(table, address)) /* the call also sorts them */
         return;
     size_t at = SEARCH(i, 0, table->count, table->items[i].symbol.start < address);
     if (at == table->count || table->items[at].symbol.start != address)
@@ -29,7 +32,10 @@ static void name_at(struct spex_module *module, struct module_table *table, uint
             memcpy(module_text(module, (size_t)n + 1), text, (size_t)n + 1);
 }
 
-/* Of one resolver; code: that of its section from its first instruction on. How much was read. */
+/*
+ * Names the choices of one resolver; code: its section from its first instruction on. Returns how
+ * much was read.
+ */
 static size_t name_choices(struct spex_module *module, struct module_table *table,
                            const GElf_Sym *sym, const uint8_t *code, size_t size, const char *name)
 {

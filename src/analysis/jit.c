@@ -1,4 +1,4 @@
-/* Names of code that a just-in-time compiler made: perf-PID.map. */
+/* Names of code from just-in-time compilers: perf-PID.map. */
 #include "module.h"
 
 #include "perfdata/jit.h"

@@ -25,8 +25,8 @@ static void intersect(struct span *span, const struct span *with)
 }
 
 /*
- * Timestamps that surely convert to times in span. Conversion rounds, so a little is cut off
- * at both ends; a timestamp there is valid for itself alone.
+ * Timestamps that certainly convert to times within span. Conversion rounds, so a little is cut off
+ * at both ends; a timestamp there is valid by itself only.
  */
 static void tick_range(struct spex_analysis *a, struct queue *q, const struct span *span,
                        uint64_t tick)
@@ -37,7 +37,7 @@ static void tick_range(struct spex_analysis *a, struct queue *q, const struct sp
         uint64_t end = high == UINT64_MAX ? high : spex_perf_time_from_ns(t, high);
         low = low ? spex_perf_time_from_ns(t, low) + 2 : 0;
         high = end > 2 && end != UINT64_MAX ? end - 2 : end;
-        if (t->cap_short) { /* the counter wraps at mask: order holds between wraps only */
+        if (t->cap_short) { /* the counter wraps at mask: comparisons hold between wraps only */
             uint64_t wrap = t->cycles + t->mask;
             low = low > t->cycles ? low : t->cycles;
             high = high < wrap || wrap < t->cycles ? high : wrap;
@@ -50,14 +50,14 @@ static void tick_range(struct spex_analysis *a, struct queue *q, const struct sp
 }
 
 /*
- * The thread of a record, which may differ from that of the record before. A context packet
- * names it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
+ * The record's thread differs from that of the record before. A context packet names it
+ * (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
  */
 static void change_thread(struct lane *lane, struct queue *q, uint64_t who, uint64_t tick)
 {
     struct spex_analysis *a = lane->analysis;
     bool timed = !(who & WHO_UNTIMED);
-    /* Without a timestamp, what the end of the file says is the best guess. */
+    /* without a timestamp, the state at the end of the file is the best guess */
     uint64_t time = timed ? tick_time(a, tick) : UINT64_MAX;
     int32_t tid = q->tid, pid = -1;
     struct span valid = {0, UINT64_MAX};
@@ -100,7 +100,7 @@ static inline unsigned source_index(const struct spex_record *r, unsigned flags)
            (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) * SOURCES_FLAG;
 }
 
-/* The source of a value not met before, or of a memory operation without the packet. */
+/* Finds the source for a value not seen before, or for a memory operation without the packet. */
 static unsigned find_source(struct queue *q, const struct spex_record *r, unsigned flags)
 {
     struct spex_source_info info;
@@ -116,7 +116,7 @@ static unsigned find_source(struct queue *q, const struct spex_record *r, unsign
         q->sources[source_index(r, flags)] = (int16_t)(info.source | peer);
         return info.source | peer | snooped;
     }
-    if (info.miss) /* past the last cache is memory; past another, unknown */
+    if (info.miss) /* a miss in the last cache comes from memory; in another one, unknown */
         info.source = info.source != SPEX_SOURCE_L3 ? SPEX_SOURCE_UNKNOWN
                       : info.remote                 ? SPEX_SOURCE_REMOTE
                                                     : SPEX_SOURCE_DRAM;
@@ -142,7 +142,7 @@ static bool filters_keep(struct lane *lane, const struct spex_sample *s)
     return true;
 }
 
-/* How often packets are absent: timestamp, context, data source, VA, PA. */
+/* Counts how many records lack a packet: timestamp, context, data source, VA, PA. */
 typedef uint16_t eight __attribute__((vector_size(16)));
 
 static inline void count_absent(eight *absent, unsigned present)
@@ -185,7 +185,7 @@ static void note_saturated(struct lane *lane, struct spex_sample *s)
     lane->totals.saturated += full != 0;
 }
 
-/* Parts of join_records(), whose loop keeps what they need in registers. */
+/* Parts of join_records(), whose loop keeps its state in registers. */
 #define PART static inline __attribute__((always_inline))
 
 PART void put_addresses(struct spex_sample *s, const struct spex_record *r, unsigned want)
@@ -200,7 +200,7 @@ PART void put_addresses(struct spex_sample *s, const struct spex_record *r, unsi
     }
 }
 
-/* Returns where samples of its module are counted, NULL if there is none. */
+/* Returns where samples of the module are counted, NULL if it has none. */
 PART struct lane_module *put_place(struct lane *lane, const struct queue *q, struct spex_sample *s,
                                    uint64_t pc, bool wanted)
 {
@@ -226,7 +226,7 @@ PART struct lane_module *put_place(struct lane *lane, const struct queue *q, str
 }
 
 /*
- * Mostly a table look-up, without branches on whether there is a packet: loads have one, stores do
+ * Mostly a table look-up, without a branch on whether the packet exists: loads have one, stores do
  * not. An absent one is 0. Returns whether the data came from another core.
  */
 PART unsigned put_source(struct queue *q, struct spex_sample *s, const struct spex_record *r,
@@ -246,7 +246,7 @@ static void add_totals(struct lane *lane, const eight *absent, size_t count, uin
     struct spex_totals *t = &lane->totals;
     t->records += count;
     t->kept += kept;
-    /* meaningless in a closer look at a part, so not kept */
+    /* when only some lines are read this means nothing, so it is not kept */
     t->timed += count - (*absent)[0];
     t->with_context += count - (*absent)[1];
     t->with_source += count - (*absent)[2];
@@ -261,7 +261,7 @@ static inline void count_thread(const struct queue *q, uint64_t samples)
         q->thread->samples += samples;
 }
 
-/* want, filtered and only are those of the analysis, for a copy of the loop in which they stand. */
+/* want, filtered and only are fields of the analysis, constant in each copy of the loop. */
 PART void join_each(struct lane *lane, struct queue *q, const struct spex_record *records,
                     const struct clock_part *spent, size_t count, const unsigned want,
                     const bool filtered, const struct line_set *const only)

@@ -1,4 +1,4 @@
-/* Names of the kernel: vmlinux, kallsyms. */
+/* Names from the kernel: vmlinux, kallsyms. */
 #include "module.h"
 
 #include "base/file.h"
@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file that the user names may be a pipe, or of /proc. */
+/* A file that the user names may be a pipe or lie in /proc. */
 static char *read_kallsyms(const char *path, size_t *size)
 {
     return file_read_all(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), TEXT_MOST, size);
 }
 
-/* "ADDRESS TYPE NAME[\t[MODULE]]" a line; only the symbols of this module. */
+/* Lines are "ADDRESS TYPE NAME[\t[MODULE]]"; reads only the symbols of this module. */
 static bool load_kallsyms(struct spex_module *module, const char *path)
 {
     size_t size;
@@ -65,7 +65,7 @@ static bool load_kallsyms(struct spex_module *module, const char *path)
     return module->count > 0;
 }
 
-/* By build id, or kallsyms beside the profile. */
+/* Looks by build id, then for kallsyms beside the profile. */
 static bool find_kernel(struct spex_module *module, bool main_kernel)
 {
     const struct spex_symbols *owner = module->owner;

@@ -1,4 +1,4 @@
-/* The text of a row's keys, as tables print it and rows are sorted by. */
+/* The text of a row's keys, for tables and for sorting. */
 #include "allocs.h"
 #include "group.h"
 #include "module.h"
@@ -26,7 +26,7 @@ static const struct spex_module *module_of(const uint64_t *key)
     return (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)KEY_NO_SYMBOL);
 }
 
-/* Code that was made at run time and has no names, by the process that made it. */
+/* Code made at run time that has no names: named after its process. */
 static size_t anonymous_text(const struct spex_group *g, const struct spex_module *module,
                              char *text, size_t capacity)
 {
@@ -57,7 +57,7 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     return n;
 }
 
-/* Cut at the end of the room. */
+/* Truncates the text at the end of the buffer. */
 static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text, size_t capacity)
 {
     size_t n = 0;
@@ -74,7 +74,7 @@ static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text,
     return n;
 }
 
-/* With its type, unless that is a key of its own: "struct node.next", "next". */
+/* Includes the type unless that is a key of its own: "struct node.next", "next". */
 static size_t member_text(const struct spex_group *g, const struct data_member *m, char *text,
                           size_t capacity)
 {

@@ -1,5 +1,4 @@
-/* The keys that samples can be grouped by: their names, and the words that a sample has for each.
- */
+/* The keys that samples can be grouped by: their names, and the words of a sample's key. */
 #include "allocs.h"
 #include "group.h"
 #include "module.h"
@@ -114,9 +113,9 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
 static inline void place_key(const struct spex_symbol *symbol, const struct spex_module *module,
                              uint64_t address, uint64_t *word0, uint64_t *word1)
 {
-    uint64_t none = -(uint64_t)!symbol; /* a branch would often be mispredicted */
+    uint64_t none = -(uint64_t)!symbol; /* no branch: it would often be mispredicted */
     if (__builtin_expect(!symbol && module && module->kind == SPEX_MODULE_JIT, 0))
-        address = 0; /* nobody knows where its functions begin: one row for all of it */
+        address = 0; /* where its functions begin is not known: one row for all of them */
     *word0 = (uintptr_t)symbol | (((uintptr_t)module | KEY_NO_SYMBOL) & none);
     *word1 = address & none;
 }
@@ -131,7 +130,7 @@ void group_line_key(struct spex_analysis *a, struct spex_module *module, uint64_
     *word1 = line.file ? line.line | (uint64_t)1 << 63 : address;
 }
 
-/* From a cache of its own: to ask the module takes a lock. */
+/* Uses a separate cache: asking the module takes a lock. */
 static void cached_line_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
                             uint64_t *word1)
 {
@@ -176,7 +175,7 @@ static uint64_t block_offset(const struct spex_group *g, const struct spex_sampl
     return n ? s->va - analysis_block(g->analysis, n)->start : UINT64_MAX;
 }
 
-/* Data addresses of the kernel are the same in every process. */
+/* Kernel data addresses are the same in every process. */
 static inline uint64_t space_of(const struct spex_sample *s)
 {
     return s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
@@ -186,7 +185,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
                      const struct spex_sample *const *samples, size_t count,
                      uint64_t (*word)[GROUP_STEP])
 {
-/* A kind of key: what to do for sample s, the i-th. */
+/* A kind of key: the statements for sample s, the i-th. */
 #define KEY(name, ...)                                                                             \
     case SPEX_KEY_##name:                                                                          \
         for (size_t i = 0; i < count; i++) {                                                       \

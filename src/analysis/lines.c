@@ -57,7 +57,7 @@ static Dwarf *begin_dwarf(struct spex_module *module, Elf *elf)
     return dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 }
 
-/* libdw would open whatever the file names: so it is given the opened file, or none at all. */
+/* libdw would open any path that the file names, so it gets the file that we opened, or none. */
 static void supply_alternate(struct spex_module *module, const char *path)
 {
     const char *name;
@@ -67,7 +67,7 @@ static void supply_alternate(struct spex_module *module, const char *path)
         return;
     if (module_open_alternate(module, path, name, id, (size_t)size))
         module->alternate_dwarf = begin_dwarf(module, module->alternate.elf);
-    /* -1 is how libdw remembers that it looked and found none */
+    /* -1 tells libdw that there is none, so that it does not look */
     dwarf_setalt(module->dwarf,
                  module->alternate_dwarf ? module->alternate_dwarf : (Dwarf *)(intptr_t)-1);
 }
@@ -103,7 +103,7 @@ void lines_load(struct spex_module *module)
     module->tried_lines = true;
     module_load(module);
     if (!elf_section(module->image.elf, ".debug_info", NULL))
-        module_fetch_debug(module); /* nothing to do if its debug file is there */
+        module_fetch_debug(module); /* not needed if its debug file is there */
     Elf *elf = module->debug.elf ? module->debug.elf : module->image.elf;
     if (!elf)
         return;
@@ -284,7 +284,7 @@ static uint64_t set_reach(struct module_inline *entries, size_t count)
     return e->reach;
 }
 
-enum { INLINES_MOST = 256 }; /* calls inlined around one address; more than are walked */
+enum { INLINES_MOST = 256 }; /* most calls inlined around one address; further ones are ignored */
 
 struct matches {
     const struct module_inline *found[INLINES_MOST]; /* ordered like the DIEs */
@@ -342,7 +342,7 @@ static size_t find_inlines(struct spex_module *module, uint64_t address, struct 
     struct matches m = {.count = 0};
     if (list)
         match(list->entries, list->count, address, &m);
-    /* DIEs come outermost first; a deeper one that holds the address is further in. */
+    /* DIEs come outermost first; a later one that holds the address is further in. */
     size_t kept = m.count < capacity ? m.count : capacity;
     for (size_t i = 0; i < kept; i++) {
         const struct module_inline *e = m.found[kept - 1 - i];

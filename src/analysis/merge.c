@@ -1,4 +1,4 @@
-/* A pass over the queues of a file; one after the other by one thread, or in stages. */
+/* A pass over the queues of a file: one after the other in one thread, or in stages. */
 #include "pass.h"
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ void piece_fini(struct piece *p)
     memory_free(p->samples);
 }
 
-/* The same number in each pass over the file. */
+/* Makes sure that there are at least count pieces; they are kept from pass to pass. */
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
     while (a->piece_count < count)
@@ -33,7 +33,7 @@ static void need_pieces(struct spex_analysis *a, size_t count)
 
 /* ---- in turn ---- */
 
-/* One queue after the other, in stages (base/stages.h): the data of each stage. */
+/* Reads one queue after the other, in stages (base/stages.h): the data of each stage. */
 enum { READ, SHARE, JOIN, SINKS }; /* the first sink */
 struct turn {
     struct spex_analysis *analysis;
@@ -57,7 +57,9 @@ void piece_read(struct lane *lane, struct queue *q, struct piece *p, size_t most
     }
 }
 
-/* By batches, as they were read: shares of time do not depend on how many make a piece. */
+/*
+ * In the batches in which records were read: shares of time do not depend on the size of a piece.
+ */
 void piece_share(struct lane *lane, const struct piece *p)
 {
     for (size_t i = 0, at = 0, count; i < p->batch_count; i++, at += count) {
@@ -72,7 +74,7 @@ static bool read_piece(struct turn *t, struct piece *p)
     struct spex_analysis *a = t->analysis;
     for (p->count = 0; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
         struct queue *q = &a->queues[t->queue];
-        if (!t->open) { /* what the next stages read of it is set before its first piece */
+        if (!t->open) { /* set what the next stages read before the queue's first piece */
             if (!queue_open(a, q, &t->status))
                 return false;
             q->sources = lane_sources(&a->lane, q->model);
@@ -131,7 +133,7 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
         .user = &turn, .stages = SINKS + (unsigned)a->lane.sink_count, .run = run_guarded};
     need_pieces(a, threads);
     turn.most = by_batch ? a->batch : PIECE;
-    a->lane.sample_most = PIECE + 1; /* a piece is never flushed from within */
+    a->lane.sample_most = PIECE + 1; /* a piece is never flushed while it is being filled */
     analysis_together(a, true);
     stages_run(&job, threads);
     analysis_together(a, false);
@@ -147,7 +149,7 @@ void merge_losses(struct spex_analysis *a)
     a->totals.collided = a->info->collisions;
 }
 
-/* Stacks and allocations, if they are there and wanted: room for those of a batch. */
+/* Prepares stacks and allocations if the file has them and sinks want them: room for one batch. */
 static void start_stacks(struct spex_analysis *a)
 {
     bool stacks = a->stacks && a->options.want & SPEX_WANT_STACK;
@@ -171,7 +173,7 @@ static void start_stacks(struct spex_analysis *a)
 
 static void start_queue(struct queue *q, bool again)
 {
-    queue_close(q); /* left open by a pass that ran out of memory */
+    queue_close(q); /* a pass that ran out of memory left it open */
     q->samples = again ? q->samples : 0;
     q->reading = false;
     q->clock = (struct clock){0};
@@ -209,7 +211,7 @@ static void start_pass(struct spex_analysis *a, const struct spex_sink *sinks, s
     start_stacks(a);
 }
 
-/* The totals of a pass: of its lane, and of its queues in their order. */
+/* The totals of a pass: those of its lane, and of its queues in order. */
 static void end_pass(struct spex_analysis *a)
 {
     struct spex_totals *t = &a->totals;
@@ -247,7 +249,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct spex_sink *sin
                               : merge ? rounds_run(a)
                                       : run_in_turn(a);
     end_pass(a);
-    if (a->only) /* a closer look at a part: keep the totals of the whole */
+    if (a->only) /* only some lines were read: keep the totals of the whole */
         a->totals = whole;
     if (status)
         return error_set(error, status, 0, "%s: cannot read its AUX data: %s", a->name,

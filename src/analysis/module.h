@@ -1,4 +1,4 @@
-/* The insides of modules. */
+/* The internals of modules. */
 #ifndef ANALYSIS_MODULE_H
 #define ANALYSIS_MODULE_H
 
@@ -22,7 +22,7 @@ struct module_segment {
     uint64_t offset, address, file_size, size;
 };
 
-/* One ELF file held open; its strings are referred to. */
+/* An ELF file held open, because names point into it. */
 struct module_elf {
     int fd;
     Elf *elf;
@@ -34,9 +34,7 @@ struct module_id { /* build id; size 0: not known */
     size_t size;
 };
 
-/*
- * Memory that lives as long as its module; texts are put into the newest block while there is room.
- */
+/* Memory that lives as long as its module; new text goes into the newest block while it fits. */
 struct module_text {
     struct module_text *next;
     size_t used, size;
@@ -50,7 +48,7 @@ struct module_unit { /* code range of one compilation unit */
 
 struct module_inline {
     uint64_t low, high;
-    uint64_t reach; /* the highest end of those that lines.c looks for from here */
+    uint64_t reach; /* the highest end among this entry and those below it in the tree */
     size_t order;   /* position among the DIEs */
     const char *name;
     struct spex_line call;
@@ -63,9 +61,9 @@ struct module_inlines { /* inlined calls of one compilation unit, by address */
 };
 
 /*
- * Ranges of addresses that may still be read from debug information for one purpose. DIEs can share
- * a list of them, and so ask for more than the square of their size; no list that a compiler writes
- * has as many ranges as the file has bytes.
+ * Ranges of addresses that may still be read from debug information, one budget per purpose. DIEs
+ * can share a list of ranges, and so ask for more than the square of their size; no list that a
+ * compiler writes has as many ranges as the file has bytes.
  */
 struct range_budget {
     const void *dwarf; /* the file's DWARF; each file has its own budget */
@@ -74,19 +72,20 @@ struct range_budget {
 
 struct spex_module {
     struct spex_symbols *owner;
-    struct spex_module *whole; /* JIT or BPF code: the first such module; else itself */
+    /* for JIT or BPF code, the first such module; else the module itself */
+    struct spex_module *whole;
     enum spex_module_kind kind;
     char *path;
     const char *name;
     struct module_id recorded; /* id in the profile */
-    struct module_id found;    /* id of the file that was opened; if none was, the recorded one */
+    struct module_id found;    /* id of the opened file; without one, the recorded id */
     int pid;
     struct module_space space;  /* the mount namespace of its path */
     uint32_t number;            /* counts from 1 */
-    uint64_t samples, left_out; /* kept by the filters, and not */
-    uint64_t unnamed;           /* kept, stripped: without a name */
+    uint64_t samples, left_out; /* that passed the filters, and that did not */
+    uint64_t unnamed;           /* that passed, without a name because the file is stripped */
     bool loaded, tried_lines;
-    bool stripped; /* its problem matters only for addresses without a name */
+    bool stripped; /* its problem matters only if an address has no name */
     char *problem;
 
     struct spex_symbol *symbols;
@@ -94,12 +93,12 @@ struct spex_module {
     struct module_segment *segments;
     size_t segment_count;
     struct module_elf image, debug; /* image: has the code; debug: separate symbols or DWARF */
-    struct module_elf alternate;    /* DWARF that several debug files share */
-    struct module_elf small;        /* symbols alone, out of .gnu_debugdata of the image */
+    struct module_elf alternate;    /* DWARF shared by several debug files */
+    struct module_elf small;        /* only symbols, from .gnu_debugdata of the image */
     uint8_t *small_bytes;
-    char *source;              /* the text file that it was read from */
-    char *text;                /* kallsyms or perf-PID.map, the owner of names */
-    struct module_text *texts; /* names that are not in a file in this form */
+    char *source;              /* the text file that names were read from */
+    char *text;                /* contents of kallsyms or perf-PID.map, which names point into */
+    struct module_text *texts; /* names that no file has in this form */
     void *spare;               /* freed with the module */
     uint64_t link_text;        /* vmlinux: link address of _text; 0 none or kallsyms */
 
@@ -121,29 +120,26 @@ struct spex_symbols {
     char home_debug[PATH_MAX], beside_debug[PATH_MAX];
     struct spex_module **modules;
     size_t count, capacity;
-    /* Module number plus one: by path, the first with it; by path and build id. */
+    /* Module number plus one: by path (the first module with it), and by path and build id. */
     uint32_t *by_path, *by_id;
     size_t mask;
     struct debuginfod *debuginfod;
     struct known_space { /* root directory of each mount namespace */
         struct module_space space;
-        int pid; /* a process in this space; 0: none is known */
+        int pid; /* a process in this namespace; 0: none is known */
     } * spaces;
     size_t space_count, space_room;
-    struct spex_module *code[2]; /* the first of SPEX_MODULE_CODE: of JITs, of BPF */
+    struct spex_module *code[2]; /* the first SPEX_MODULE_CODE modules: of JITs, of BPF */
     struct type_names *types;    /* data_types.c */
 };
 
-/* When memory runs out, a module has no symbols; the rest of the profile is read. */
+/* If memory runs out, the module has no symbols; the rest of the profile is still read. */
 void module_load(struct spex_module *module);
-/* spex_symbols_module, never NULL. space: of the process, or NULL. */
+/* Like spex_symbols_module, but never NULL. space: that of the process, or NULL. */
 struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
                                    const uint8_t *build_id, size_t build_id_size, int pid,
                                    const struct module_space *space);
-/*
- * The directories below which the profile's files may be: its archive, --symfs, the original
- * root.
- */
+/* The directories that may contain the profile's files: its archive, --symfs, the original root. */
 struct module_roots {
     char archive[PATH_MAX + 8];
     struct below below;
@@ -164,21 +160,21 @@ enum open_result {
 
 /* Finds and opens the files of a module; if it cannot, the reason becomes the module's problem. */
 void module_open_files(struct spex_module *module);
-/* An ELF file for AArch64, with this build id unless that is not known. */
+/* Opens an AArch64 ELF file, which must have this build id unless that is not known. */
 enum open_result elf_open_build(const char *path, const struct module_id *id,
                                 struct module_elf *file);
 
 /* ---- spaces.c: mount namespaces of containers ---- */
 
-/* Is this the one that we are in ourselves? */
+/* Is this our own namespace? */
 bool space_is_own(const struct module_space *space);
 /*
- * The root directory of a namespace, as "/proc/PID/root": that of this process if it is still
- * in it, else of any that is. False if there is none that we may look at.
+ * The root directory of a namespace, as "/proc/PID/root": of this process if it is still in the
+ * namespace, else of any process that is. False if there is none that we may access.
  */
 bool space_root(struct spex_symbols *symbols, const struct module_space *space, int pid,
                 char root[SPACE_ROOT]);
-/* As elf_open_build, of a file below such a root; links in it do not lead out of it. */
+/* Like elf_open_build, for a file below such a root; links in it do not lead out of it. */
 enum open_result space_open(const char *root, const char *path, const struct module_id *id,
                             struct module_elf *file);
 
@@ -187,7 +183,9 @@ const char *open_advice(int reason);
 void elf_close(struct module_elf *file);
 /* The section of this name, unless it has no bytes; header may be NULL. */
 Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header);
-/* The first note of a type, its owner of three letters; *size bytes in the file's memory; or NULL.
+/*
+ * Finds the first note of a type with this three-letter owner: its contents in memory, and their
+ * *size in bytes; or NULL.
  */
 const char *elf_note(Elf *elf, const char *owner, unsigned type, size_t *size);
 struct module_id elf_build_id(Elf *elf);
@@ -199,14 +197,14 @@ const char *id_path(const struct module_id *id, const char *dir, const char *tai
 
 /* ---- debug_files.c ---- */
 
-/* Opens module->debug: of this machine, from servers. */
+/* Opens module->debug, from this machine or from debuginfod servers. */
 bool module_open_debug(struct spex_module *module);
 bool module_fetch_debug(struct spex_module *module);
-/* Where a debug file of this module would be looked for; NULL without a build id. */
+/* The path at which a debug file of this module would be looked for; NULL without a build id. */
 const char *module_debug_place(const struct spex_module *module, char *path);
 /*
- * The file that holds the DWARF which a debug file shares with others (dwz): by name, relative
- * to the debug file or to its root, or by build id.
+ * Opens the file whose DWARF several debug files share (dwz): by name, relative to the debug file
+ * or its root, or by build id.
  */
 bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
                            const void *id, size_t id_size);
@@ -220,7 +218,7 @@ bool module_open_small(struct spex_module *module);
 
 enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_EXECUTABLE };
 
-/* The path of a file that a debuginfod server had, for the caller to free; or NULL. */
+/* The path of a file fetched from a debuginfod server, which the caller frees; or NULL. */
 char *debuginfod_fetch(struct spex_module *module, const struct module_id *id,
                        enum debuginfod_kind kind);
 void debuginfod_free(struct spex_symbols *symbols);
@@ -230,23 +228,23 @@ void debuginfod_free(struct spex_symbols *symbols);
 struct candidate_symbol {
     struct spex_symbol symbol;
     uint8_t weak, code;
-    uint32_t order; /* larger comes first: the latest entry for an address counts */
-    uint8_t global; /* larger comes first; 2: the language's own name for it */
+    uint32_t order; /* the larger one comes first: the latest entry for an address counts */
+    uint8_t global; /* the larger one comes first; 2: the language's own name for it */
 };
 
 struct module_table {
     struct candidate_symbol *items;
     size_t count, capacity;
-    size_t sorted; /* entries in order, from the first on */
+    size_t sorted; /* how many of the first entries are in order */
     bool full;     /* no memory for more */
-    bool gaps;     /* code between symbols is a function without a name */
+    bool gaps;     /* treat code between symbols as a function without a name */
 };
 
 void table_add(struct module_table *table, uint64_t start, uint64_t size, const char *name,
                bool code, bool weak, unsigned global);
-/* The name of what begins at address, NULL if nothing does; sorts what was added so far. */
+/* The name of what begins at address, NULL if nothing does; first sorts what was added. */
 const char *table_name(struct module_table *table, uint64_t address);
-/* Sorts, keeps one symbol per address, and lets symbols without a size end at the next. */
+/* Sorts, keeps one symbol for each address, and extends symbols without a size to the next one. */
 void table_finish(struct spex_module *module, struct module_table *table);
 
 /* ---- sources of names ---- */
@@ -256,17 +254,17 @@ bool module_load_elf(struct spex_module *module);
 void module_load_kernel(struct spex_module *module);
 void module_load_jit(struct spex_module *module);
 
-/* Functions of a Go program; their number, 0 if it is none. */
+/* Adds the functions of a Go program; returns their number, 0 if it is not a Go program. */
 size_t go_symbols(struct spex_module *module, struct module_table *table);
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line);
 void go_free(struct spex_module *module);
-/* Slots of the global offset table by what they point to: name@got. */
+/* Names the slots of the global offset table after what they point to: name@got. */
 void got_symbols(struct spex_module *module, struct module_table *table);
-/* Functions by the search table of .eh_frame_hdr, without names; their number. */
+/* Adds functions without names from the search table of .eh_frame_hdr; returns their number. */
 size_t unwind_symbols(Elf *elf, struct module_table *table);
-/* Of indirect functions: those that they choose from, where they have no name (ifunc.c). */
+/* Names the functions that indirect functions choose from, if they have no name (ifunc.c). */
 void ifunc_symbols(struct spex_module *module, Elf *elf, struct module_table *table);
-/* Room for size bytes that the module frees. */
+/* size bytes, freed with the module. */
 char *module_text(struct spex_module *module, size_t size);
 
 /* ---- look-up ---- */
@@ -275,26 +273,32 @@ bool module_is_file(const struct spex_module *module);
 bool module_is_code(const struct spex_module *module); /* SPEX_MODULE_CODE */
 /* False for the heap, the stack and the like, which have no symbols. */
 bool module_has_symbols(struct spex_module *module);
-/* spex_module_symbol, and the range of addresses around this one with the same answer. */
+/* Like spex_module_symbol, with the range of addresses around this one that has the same answer. */
 const struct spex_symbol *module_symbol_around(struct spex_module *module, uint64_t address,
                                                uint64_t *first, uint64_t *last);
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
-/* May one more range of the DIE be read? If not, that is told once. */
+/* May one more range of the DIE be read? If not, the user is told once. */
 bool lines_range(struct spex_module *module, struct range_budget *budget, Dwarf_Die *die);
-/* The DIE of the compilation unit whose code is at address; that of its .dwo file if it has one. */
+/* The DIE of the compilation unit that contains address; that of its .dwo file if it has one. */
 bool lines_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die);
-/* Bytes that libdw will decompress the sections of a file to, going by what they say. */
+/*
+ * How many bytes the sections of a file take when decompressed by libdw, according to their
+ * headers.
+ */
 uint64_t lines_inflated(Elf *elf);
 
 /* ---- split.c ---- */
 
-/* For a skeleton, the unit in its .dwo file; otherwise, or if that is missing, the unit itself. */
+/*
+ * For a skeleton, the unit in its .dwo file; otherwise, or if that file is missing, the unit
+ * itself.
+ */
 void split_unit(struct spex_module *module, Dwarf_Die *unit);
 /*
- * The discriminator of an instruction: the compiler's number for one of several blocks of a line;
- * 0 none.
+ * The discriminator of an instruction: the compiler's number for one of several blocks in a line;
+ * 0: none.
  */
 unsigned module_discriminator(struct spex_module *module, uint64_t address);
 void lines_free(struct spex_module *module);

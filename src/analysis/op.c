@@ -37,7 +37,7 @@ static void describe(unsigned index)
         flags = t.indirect ? SPEX_SAMPLE_INDIRECT : 0;
     } else if (op_class == SPEX_CLASS_LDST) {
         op = t.at ? SPEX_SAMPLE_ATOMIC : t.store ? SPEX_SAMPLE_STORE : SPEX_SAMPLE_LOAD;
-        /* an atomic that returns nothing is recorded as a store; both forms write */
+        /* an atomic that returns nothing is recorded as a store; both kinds write */
         flags = (t.store ? 0 : SPEX_SAMPLE_READS) | (t.store || t.at ? SPEX_SAMPLE_WRITES : 0);
     }
     table.info[index].op = (uint8_t)op;
@@ -68,7 +68,7 @@ const char *spex_sample_op_text(unsigned op_class, unsigned payload)
     return op_table()->text[OP_INDEX(op_class, payload)];
 }
 
-/* Is word one of the words of text? */
+/* Does text contain this word? */
 bool op_has_word(const char *text, const char *word, size_t size)
 {
     while (*text) {

@@ -1,4 +1,4 @@
-/* Opening, describing and closing files. */
+/* Opens, describes and closes files. */
 #include "allocs.h"
 #include "pass.h"
 #include "replay.h"
@@ -39,7 +39,7 @@ static int by_process(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* The times at which what the file says about threads, processes and CPUs changes. */
+/* Collects the times at which the state of threads, processes and CPUs changes. */
 static void gather_changes(struct spex_analysis *a)
 {
     struct spex_perf_event e;
@@ -99,8 +99,8 @@ static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_
 }
 
 /*
- * Files do not record PMSIDR_EL1.CountSize: 12 bits are assumed, unless the first quarter of a
- * megabyte, taken equally from all queues, shows larger counters.
+ * The largest counter value. Files do not record PMSIDR_EL1.CountSize: 12 bits are assumed, unless
+ * the first quarter of a megabyte, taken equally from all queues, shows larger counters.
  */
 static uint16_t counter_most(struct spex_analysis *a)
 {
@@ -249,7 +249,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
     return status;
 }
 
-/* What is read of an input that is open; first and last are the times of all of them. */
+/* Prepares what is read from an open input; first and last are the limits of all inputs' times. */
 static enum spex_status open_queues(struct spex_analysis *a,
                                     const struct spex_analysis_options *options, uint64_t first,
                                     uint64_t last, struct spex_error *error)
@@ -293,7 +293,7 @@ static int by_first_time(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* If all files agree, the first describes them. */
+/* If all files agree on a value, the first file's describes them all. */
 static void agree(struct spex_analysis *a)
 {
     uint16_t most = 0;

@@ -1,6 +1,7 @@
 /*
- * The command that gets the debug symbols of a stripped file from its distribution: by the note in
- * it that names its package, by what dpkg or rpm installed below the root that it is part of.
+ * The command that installs the debug symbols of a stripped file: found through the note in the
+ * file that names its package, or what dpkg or rpm installed below the root that the file belongs
+ * to.
  */
 #include "module.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Commands are copied into a shell, and names come from files that may be anybody's. */
+/* Users copy commands into a shell, and names come from files that anybody may have written. */
 static bool plain(const char *name)
 {
     return *name && *name != '-' &&
@@ -30,7 +31,7 @@ static char *of_dpkg(const char *package, const char *arch)
     char *text = NULL, name[256];
     const size_t n = strlen(package), tail = sizeof cross - 1;
     int room = (int)n;
-    if (n > tail && !strcmp(package + n - tail, cross)) { /* libc6-arm64-cross is that of arm64 */
+    if (n > tail && !strcmp(package + n - tail, cross)) { /* libc6-arm64-cross is the arm64 one */
         room = (int)(n - tail);
         while (room > 0 && package[room - 1] != '-')
             room--;
@@ -88,7 +89,7 @@ static bool is_directory(const char *root, const char *name)
            S_ISDIR(st.st_mode);
 }
 
-/* Does a list of dpkg have the file, with or without the /usr that directories were merged into? */
+/* Does a dpkg list contain the file, with or without the /usr that directories were merged into? */
 static bool lists(const char *list, const char *file)
 {
     const char *other = !strncmp(file, "/usr/", 5) ? file + 4 : NULL;
@@ -104,7 +105,7 @@ static bool lists(const char *list, const char *file)
     return false;
 }
 
-/* dpkg has the files of a package in var/lib/dpkg/info/NAME.list or NAME:ARCH.list. */
+/* dpkg lists the files of a package in var/lib/dpkg/info/NAME.list or NAME:ARCH.list. */
 static char *by_dpkg(const char *root, const char *file)
 {
     enum { LIST_MOST = 16 << 20 };
@@ -133,7 +134,9 @@ static char *by_dpkg(const char *root, const char *file)
     return command;
 }
 
-/* rpm's database is not read: packages of Fedora and its kin provide debug files by build id. */
+/*
+ * The rpm database is not read: Fedora and related distributions provide debug files by build id.
+ */
 static char *by_rpm(const char *root, const struct module_id *id)
 {
     char text[2 * sizeof id->bytes + 1], *command = NULL;

@@ -1,17 +1,15 @@
 /*
  * A profile while it is read. The files that do it:
+ *   open.c    opens files and closes them      state.c     who ran, and since when
+ *   queue.c   AUX spans -> records of a queue  place.c     where code and data lie
+ *   join.c    records -> samples -> filters    merge.c     the queues of a file in turn
+ *   lanes.c   queues by several threads        shards.c    what each of them counts, and its sum
+ *   rounds.c  queues merged by time            analysis.c  a pass over all files, and its results
  *
- *   open.c    opens files and ends them          state.c  who ran, and since when
- *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
- *   join.c    records -> samples -> filters      merge.c  the queues of a file in turn
- *   lanes.c   queues by several threads          shards.c what each of them counts, and its sum
- *   rounds.c  queues merged by time
- *   analysis.c  one pass over all files, and what is known after it
- *
- * What a file says about threads and mappings changes with time. Asking the file for every
- * record would cost more than decoding it, so the times of all changes are gathered once, per
- * thread, process and CPU; between two changes an answer stays true and is reused. Code
- * addresses are looked up in a cache keyed by address and by the process's state ("version").
+ * What a file says about threads and mappings changes with time. Asking the file for every record
+ * would cost more than decoding it, so the times of all changes are collected once, per thread,
+ * process and CPU; between two changes an answer stays valid and is reused. Code addresses are
+ * looked up in a cache keyed by address and by the process's state ("version").
  */
 #ifndef ANALYSIS_PASS_H
 #define ANALYSIS_PASS_H
@@ -28,12 +26,12 @@
 
 enum {
     BATCH = CLOCK_RECORDS,
-    PIECE = 2 * BATCH, /* records that go from stage to stage of a pass together */
+    PIECE = 2 * BATCH, /* records that pass through the stages together */
     THREADS = 8,
     RECORDS = 1 << 16,    /* records held for all merged queues together */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
-    PIECE_CUT = 1 << 15, /* flag before a batch: data was lost there */
+    PIECE_CUT = 1 << 15, /* flag of a batch: data was lost before it */
 };
 
 struct process {
@@ -46,11 +44,11 @@ struct thread {
     int32_t tid;
     struct span span;
     int32_t pid;
-    bool known; /* the file says which process it belongs to */
+    bool known; /* the file says which process the thread belongs to */
     uint64_t samples;
     const char *comm;
     struct process *process;
-    struct { /* state at the last time that was asked for */
+    struct { /* state at the last time asked for */
         uint64_t since;
         const char *comm;
         int32_t pid;
@@ -83,34 +81,35 @@ struct queue {
     uint64_t samples;
     bool reading;
     /*
-     * The last record's thread and maps, and for which timestamps of which records they hold (raw
+     * The last record's thread and maps, and the timestamps for which they are valid (raw
      * timestamps, so that none needs converting).
      */
     struct thread *thread;
-    struct spex_sample same; /* fields from comm to maps, which its samples have in common */
+    struct spex_sample same; /* fields from comm to maps, the same for all its samples */
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
     uint32_t *stacks; /* stack of each sample, or NULL */
     struct stacks_cursor cursor_of_stacks;
-    uint32_t *allocs; /* blocks of each, or NULL */
+    uint32_t *allocs; /* block of each sample, or NULL */
     struct stacks_cursor cursor_of_allocs;
     struct clock clock;
     size_t count;
     struct spex_damage first_damage;
-    bool damaged;                   /* behind the last record there was damage */
+    bool damaged;                   /* data after the last record is damaged */
     bool cut;                       /* data was lost before the first of these records */
     uint64_t time;                  /* the latest timestamp so far, for merging */
     uint64_t first_tick, last_tick; /* ticks of the first and last kept sample */
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    int16_t *sources; /* data sources of its CPU model */
+    int16_t *sources; /* data sources for its CPU model */
 };
 
 /*
- * For one kind of core: the meaning of Data Source values, -1 not yet known. By value, whether
- * there is a packet, and whether memory was read and written: without a packet that decides.
+ * For one kind of core: the meaning of Data Source values; -1: not yet known. Indexed by value, by
+ * whether there is a packet, and by whether memory was read and written, which decides if there is
+ * none.
  */
 enum { SOURCES_PACKET = 1 << 8, SOURCES_FLAG = 1 << 7, SOURCES = 1 << 11 };
 struct model_sources {
@@ -130,15 +129,15 @@ struct piece {
     size_t sample_count;
 };
 
-/* Samples of a module: see struct spex_module. */
+/* Counts of a module's samples: see struct spex_module. */
 struct lane_module {
     uint64_t samples, left_out, unnamed;
     bool stripped;
 };
 
 /*
- * What one thread needs to read queues and join their records. Nothing of it is shared: a file has
- * one, and others as long as several threads read its queues.
+ * What one thread needs to read queues and join their records. Lanes share none of it: a file has
+ * one lane, and more while several threads read its queues.
  */
 struct lane {
     struct spex_analysis *analysis;
@@ -161,7 +160,7 @@ struct lane {
     struct clock_intervals *intervals; /* see analysis_count_time */
 };
 
-/* From this time on the process has this mount namespace. */
+/* From this time on, the process is in this mount namespace. */
 struct process_space {
     int32_t pid;
     uint32_t order;
@@ -189,11 +188,11 @@ struct spex_analysis {
     uint32_t versions;                /* first file: versions of all its files' lanes */
     struct spex_module **map_modules; /* indexed by mapping number; NULL: not yet known */
     uint32_t *maps;                   /* numbers of all mappings, by process, address and time */
-    struct place_cache *data_places;  /* cache for addresses that hosts ask for */
+    struct place_cache *data_places;  /* cache for addresses that hosts look up */
 
     unsigned filter_want;
-    const struct line_set *only; /* lines to look at closer; NULL: all records */
-    bool counted;                /* samples by module: a closer look does not count them again */
+    const struct line_set *only; /* lines that the pass is limited to; NULL: all records */
+    bool counted; /* samples were counted by module: a limited pass does not count them again */
     struct queue *queues;
     size_t queue_count;
     uint32_t first_queue;        /* several files: number of queues in the files before this one */
@@ -204,27 +203,27 @@ struct spex_analysis {
     uint32_t *alloc_numbers;     /* allocation of each record of a batch */
     struct stacks *allocs;       /* NULL: there are none */
     struct allocs_table *blocks; /* kept by the first file for all */
-    size_t batch;                /* records of a queue at a time */
+    size_t batch;                /* records of a queue read at a time */
     struct piece pieces[THREADS];
     size_t piece_count;
     struct spex_totals totals;
     struct spex_sampling sampling;
     bool user_only;          /* the kernel was not sampled */
-    struct counters_end end; /* what counter_most was at its end */
-    struct replay *replay;   /* weights by replay; NULL: weights of time.c */
-    bool replayed;           /* the replay was tried: `replay` is final */
-    uint64_t look;           /* bytes of records that are read, of all spans a part; 0: all */
+    struct counters_end end; /* state of counter_most at the end */
+    struct replay *replay;   /* weights from the replay; NULL: weights of time.c */
+    bool replayed;           /* a replay was attempted: `replay` is final */
+    uint64_t look;           /* bytes of records to read, a part of every span; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;
-    _Atomic bool inexact; /* first file: threads apart would get other results */
+    _Atomic bool inexact; /* first file: separate threads would get other results */
     /*
-     * In the first file: the lock for names and modules that are not known yet. Only if there are
+     * In the first file: protects names and modules that are not known yet. Only used if there are
      * several threads.
      */
     pthread_mutex_t lock;
     _Atomic unsigned together; /* see analysis_together */
 
-    /* If there are several files, each is an analysis, and the first one has what they share. */
+    /* With several files, each is an analysis, and the first one holds what they share. */
     struct spex_analysis *whole;       /* the first file; set in all others */
     struct clock_intervals *intervals; /* first file: see analysis_count_time */
     struct spex_analysis **parts;      /* first file: all files, ordered by time */
@@ -233,7 +232,7 @@ struct spex_analysis {
     struct shards *shards;             /* first file, during a pass; NULL: one thread counts */
     struct spex_totals own;            /* first file: its own totals */
     struct table thread_sums;          /* sums over all files */
-    _Atomic bool enough;               /* no further file is wanted */
+    _Atomic bool enough;               /* no further file needs to be read */
     _Atomic bool cancelled;            /* first file: the host cancelled */
     struct pull *pull;                 /* first file: pull.c; NULL: samples go to sinks */
     bool mixed;                        /* sampled with different periods */
@@ -244,7 +243,7 @@ struct spex_analysis {
     size_t cpu_sum_count;
 };
 
-/* The first of several files; of the first, the one whose samples come. */
+/* The first of several files. */
 static inline struct spex_analysis *analysis_first(struct spex_analysis *a)
 {
     return a->whole ? a->whole : a;
@@ -256,14 +255,14 @@ static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
 }
 
 /*
- * Taken around work on what several stages use. It may be nested; if memory ran out inside,
- * analysis_no_memory releases it, or analysis_unlock_to where the work goes on.
+ * Protects what several stages use. It may be nested; if memory ran out inside, analysis_no_memory
+ * releases it, or analysis_unlock_to where the work continues.
  */
 unsigned analysis_lock(struct spex_analysis *a); /* how often this thread held it before */
 void analysis_unlock(struct spex_analysis *a);
 void analysis_unlock_to(struct spex_analysis *a, unsigned before);
 
-/* No more is to be read. */
+/* Should reading stop? */
 static inline bool analysis_ends(const struct spex_analysis *a)
 {
     return a->stopped || (a->whole ? a->whole : a)->cancelled;
@@ -271,19 +270,19 @@ static inline bool analysis_ends(const struct spex_analysis *a)
 
 /* ---- pull.c ---- */
 
-/* Ends a pass that nobody asks for more of. */
+/* Ends a pass from which nobody wants more. */
 void pull_end(struct spex_analysis *a);
 
 /* ---- state.c ---- */
 
 void changes_add(struct changes *changes, int32_t id, uint64_t time);
 void changes_sort(struct changes *changes);
-/* Where the value of a key is, or is to be stored if it is NULL. */
+/* The slot for the value of a key; the caller stores a value if it is NULL. */
 void **state_slot(struct table *table, uint64_t key);
 /* The value, or NULL. */
 void *state_find(const struct table *table, uint64_t key);
 void state_free(struct table *table, bool values);
-/* Of two names, the one since the later time; of two processes then, the one with a number. */
+/* Of two names, takes the one set later; then of two processes, the one with a number. */
 static inline void thread_latest(struct thread *t, uint64_t since, const char *comm, int32_t pid)
 {
     if (since < t->latest.since || (since == t->latest.since && pid <= t->latest.pid))
@@ -314,7 +313,7 @@ static inline size_t place_index(uint64_t ip, uint32_t version)
     return (size_t)(mix(ip ^ (uint64_t)version << 48) & (PLACES - 1));
 }
 
-/* Of code; version is that of the process that holds ip, times two. */
+/* For code; version is twice that of the process that holds ip. */
 void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32_t pid,
                 uint64_t time, uint64_t ip);
 
@@ -324,15 +323,20 @@ void queue_need_reader(struct lane *lane, struct spex_reader **reader);
 /* Opens the cursor of a queue; false, with the reason in *status, if it cannot. */
 bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status);
 void queue_close(struct queue *q);
-/* Fills q->records; false at the end of the queue, or if no more is wanted. */
+/* Fills q->records; false at the end of the queue, or if no more is needed. */
 bool queue_refill(struct lane *lane, struct queue *q);
-/* What each of the records of a batch stands for, one batch after the other. cut: see queue. */
+/*
+ * Computes what each record of a batch stands for; call it for one batch after the other. cut: see
+ * queue.
+ */
 void queue_share(struct lane *lane, struct queue *q, const struct spex_record *records,
                  size_t count, bool cut, struct clock_part *spent);
 
 /* ---- join.c ---- */
 
-/* Samples of count records, at most those of a piece. Fields of absent packets are 0 in a record.
+/*
+ * Makes samples from count records, at most those of a piece. In a record, fields of absent packets
+ * are 0.
  */
 void join_records(struct lane *lane, struct queue *q, const struct spex_record *records,
                   const struct clock_part *spent, size_t count);
@@ -346,10 +350,10 @@ void totals_add(struct spex_totals *sum, const struct spex_totals *t);
 
 void lane_init(struct lane *lane, struct spex_analysis *a, uint32_t *versions);
 void lane_fini(struct lane *lane);
-/* Adds what a lane has counted to its modules, and forgets it. */
+/* Adds the lane's counts to its modules, and clears them. */
 void lane_count_modules(struct lane *lane);
 int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model);
-/* All queues, the longest first, each by one thread from its beginning to its end. */
+/* Reads all queues, the longest first, each in one thread from beginning to end. */
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards);
 
 /* The lanes of several threads. */
@@ -359,7 +363,7 @@ struct lanes {
     unsigned count;
     size_t *order; /* queues, the longest first */
 };
-/* shards: whose versions they give out; NULL: those of the file. */
+/* shards: where they get versions from; NULL: from the file. */
 void lanes_start(struct lanes *lanes, struct spex_analysis *a, unsigned count,
                  struct shards *shards);
 struct lane *lanes_get(const struct lanes *lanes, unsigned n);
@@ -376,18 +380,18 @@ enum spex_status rounds_run(struct spex_analysis *a);
 
 void piece_init(struct piece *piece, size_t records);
 void piece_fini(struct piece *piece);
-/* Reads on in a queue; *more: it does not end here. */
+/* Reads more of a queue; *more: the queue does not end here. */
 void piece_read(struct lane *lane, struct queue *q, struct piece *piece, size_t most, bool *more);
 void piece_share(struct lane *lane, const struct piece *piece);
 
 /* ---- merge.c ---- */
 
 /*
- * What the file says about losses is known before a pass, so rows know then whether operations can
- * be estimated.
+ * Call before a pass, since rows need to know early whether operations can be estimated: what the
+ * file says about losses.
  */
 void merge_losses(struct spex_analysis *a);
-/* shards: NULL, or what threads count apart. */
+/* shards: NULL, or what separate threads count. */
 enum spex_status merge_file(struct spex_analysis *a, const struct spex_sink *sinks,
                             size_t sink_count, struct shards *shards, struct spex_error *error);
 

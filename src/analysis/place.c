@@ -1,4 +1,4 @@
-/* Where code and data lie: mappings, modules, symbols, lines. */
+/* Finds what code and data addresses belong to: mappings, modules, symbols, lines. */
 #include "pass.h"
 
 #include "base/memory.h"
@@ -35,7 +35,7 @@ static struct spex_module *find_module(struct spex_analysis *a, const struct spe
 }
 
 /*
- * The module of a mapping, with its symbols. The lock is for the first who asks; from then on
+ * The module of a mapping, with its symbols. The lock is for the first thread that asks; after that
  * neither the module nor its symbols change.
  */
 static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
@@ -52,7 +52,7 @@ static struct spex_module *map_module(struct spex_analysis *a, const struct spex
     return module;
 }
 
-/* By process, address and time. */
+/* Orders by process, address and time. */
 static int compare_maps(const void *a, const void *b, void *context)
 {
     const struct spex_perfdata *file = context;
@@ -85,7 +85,7 @@ static bool map_up_to(const struct spex_perf_map *map, int32_t pid, uint64_t sta
     return map->start < start || (map->start == start && map->time <= time);
 }
 
-/* How many of a->maps are not after this one, in the order (process, address, time). */
+/* How many entries of a->maps are not after this one, in the order (process, address, time). */
 static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, uint64_t time)
 {
     return SEARCH(i, 0, spex_perfdata_map_count(a->file),
@@ -130,7 +130,7 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
                 return;
             }
         }
-        /* Goes on below start: one entry back, unless there are others at the same address. */
+        /* Continue with the entry before, unless there are others at the same address. */
         const struct spex_perf_map *next = n ? map_before(a, n - 1) : NULL;
         if (next && next->pid == pid && next->start == start)
             n = start ? maps_up_to(a, pid, start - 1, UINT64_MAX) : 0;
@@ -147,7 +147,7 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
         return;
     const struct spex_perf_map *map = spex_perfdata_map(a->file, pid, ip, time);
     if (map && !data && map->filename[0] == '/' && map->filename[1] == '/') {
-        /* a compiler that names its functions late: take what is there at the end */
+        /* the compiler may name its functions late: take what is there at the end */
         const struct spex_perf_map *last = spex_perfdata_map(a->file, pid, ip, UINT64_MAX);
         if (last && module_is_code(map_module(a, last)))
             map = last;
@@ -175,17 +175,21 @@ void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32
         lane->module_room = room;
     }
     lane->modules[number].stripped = module && module->stripped;
-    *s = (struct place_slot){ip, version, number, place}; /* last: there may be no memory */
+    /* assigned last: there may be no memory */
+    *s = (struct place_slot){ip, version, number, place};
 }
 
-/* For data: a cache line or a page whose addresses all have the same answer, or one address. */
+/*
+ * A cached answer for data: for a cache line or page whose addresses all share it, or for one
+ * address.
+ */
 struct data_slot {
     uint64_t number;  /* number of the line or page */
     uint32_t version; /* 0: none */
     struct data_place of;
 };
 
-/* Where data lies. */
+/* Caches places of data. */
 struct place_cache {
     struct data_slot near[LINE_SLOTS], far[PAGE_SLOTS], single[SINGLE_SLOTS];
     struct data_place none;
@@ -203,7 +207,7 @@ static inline struct data_slot *far_slot(struct place_cache *cache, uint64_t ip,
     return &cache->far[mix(ip >> PAGE_BITS ^ (uint64_t)version << 48) % PAGE_SLOTS];
 }
 
-/* `place`, found for ip, holds for the whole block, except for its address. */
+/* `place`, found for ip, is right for the whole block, except for its address. */
 static void fill_block(struct data_slot *block, unsigned bits, uint32_t version, uint64_t ip,
                        const struct spex_place *place)
 {
@@ -211,18 +215,18 @@ static void fill_block(struct data_slot *block, unsigned bits, uint32_t version,
     block->of.place.address -= ip & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Whether the whole page lies in one mapping without names. */
+/* Does the whole page lie in one mapping without names? */
 static bool page_alike(uint64_t ip, const struct spex_place *place)
 {
     if (!place->module)
         return ip >> 63;
-    /* nothing of a missing file has a name */
+    /* no part of a missing file has a name */
     return !module_has_symbols(place->module) ||
            (module_is_file(place->module) && !place->module->count &&
             !module_covers(place->module, place->address));
 }
 
-/* A file is mapped by pages; in one that has symbols a line may still be of one symbol. */
+/* A file is mapped by pages; in one with symbols, a line may still belong to one symbol. */
 static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip,
                         const struct spex_place *place)
 {
@@ -232,14 +236,14 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
         fill_block(far_slot(cache, ip, version), PAGE_BITS, version, ip, place);
         return;
     }
-    if (!place->symbol) /* the next address may be of the image of another file */
+    if (!place->symbol) /* the next address may belong to another file's image */
         return;
     module_symbol_around(place->module, place->address, &first, &last);
     if (place->address - first >= at && last - place->address >= line - at)
         fill_block(near_slot(cache, ip, version), LINE_BITS, version, ip, place);
 }
 
-/* All ones if the slot is of this block, else 0. */
+/* All ones if the slot is for this block, else 0. */
 static inline uintptr_t is_of(const struct data_slot *slot, uint64_t number, uint32_t version)
 {
     uintptr_t is = -(uintptr_t) !((slot->number ^ number) | (slot->version ^ version));
@@ -248,15 +252,15 @@ static inline uintptr_t is_of(const struct data_slot *slot, uint64_t number, uin
 }
 
 /*
- * Looks ip up in a cache. bits: the address in the answer is that of a block of this size (0:
- * of ip itself). version: that of the mappings that hold ip.
+ * Looks ip up in a cache. bits: size of the block for which the answer's address is right (0: ip
+ * alone). version: that of the mappings that contain ip.
  */
 static inline struct data_place *locate(struct spex_analysis *a, struct place_cache *cache,
                                         uint32_t version, int32_t pid,
                                         const struct spex_sample *sample, uint64_t ip,
                                         unsigned *bits)
 {
-    /* no branch between the two kinds of block: which one it is is unpredictable */
+    /* no branch between the two sizes of block: it would be unpredictable */
     struct data_slot *far = far_slot(cache, ip, version), *near = near_slot(cache, ip, version);
     uintptr_t in_page = is_of(far, ip >> PAGE_BITS, version);
     *bits = LINE_BITS + (in_page & (PAGE_BITS - LINE_BITS));
@@ -294,7 +298,7 @@ static inline struct place_cache *need_cache(struct place_cache **cache)
     return *cache;
 }
 
-/* At the end for a process, or at the time of a sample. */
+/* At the end of a process, or at the time of a sample. */
 static void place_of(struct spex_analysis *a, int pid, const struct spex_sample *sample,
                      uint64_t ip, struct spex_place *place)
 {

@@ -1,6 +1,6 @@
 /*
- * Samples on request: another thread makes the pass and waits with each batch until the next is
- * asked for. That thread works, or the host does, never both.
+ * Samples on request: another thread runs the pass, and waits with each batch until the next one is
+ * asked for. Only one of that thread and the host works at any time.
  */
 #include "pass.h"
 
@@ -14,9 +14,9 @@ struct pull {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    const struct spex_sample *samples; /* samples that the host holds; NULL: it waits for some */
+    const struct spex_sample *samples; /* samples given to the host; NULL: it waits for some */
     size_t count;
-    bool ended, closing; /* the pass; the analysis */
+    bool ended, closing; /* the pass has ended; the analysis is being closed */
     enum spex_status status;
     struct spex_error error;
 };
@@ -91,7 +91,7 @@ enum spex_status spex_analysis_next(struct spex_analysis *a, const struct spex_s
         return status;
     struct pull *p = a->pull;
     pthread_mutex_lock(&p->lock);
-    if (!first) { /* the host is done with these */
+    if (!first) { /* the host is done with the previous samples */
         p->samples = NULL;
         pthread_cond_signal(&p->change);
     }

@@ -1,4 +1,4 @@
-/* The rows of a group once all samples are counted: their order and their values. */
+/* The rows of a group once all samples are counted: their order and values. */
 #include "group.h"
 
 #include "allocs.h"
@@ -81,7 +81,7 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
     }
 }
 
-/* By letter, numbers in them by value: "a+0x9" is before "a+0x10". */
+/* Compares by letter, but numbers by value: "a+0x9" is before "a+0x10". */
 static int compare_words(const char *s, const char *t)
 {
     static const char digits[] = "0123456789abcdef";
@@ -127,7 +127,7 @@ static int compare_rows(const void *a, const void *b, void *context)
             return order;
         pointers = true;
     }
-    /* equal names of different things: compare counts, since addresses in memory are random */
+    /* different things with equal names: compare counts, since addresses in memory are random */
     int order = pointers ? memcmp(&x->stats, &y->stats, sizeof x->stats) : 0;
     return order ? order : memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
@@ -138,7 +138,7 @@ static void sort_rows(struct spex_group *g, int order)
 {
     for (size_t i = 0; g->finer && i < g->finer->count; i++)
         group_roll_up(g, g->finer, group_row_at(g->finer, i));
-    memory_free(g->index); /* no more samples come: its memory is better used here */
+    memory_free(g->index); /* no more samples come: free its memory */
     g->index = NULL;
     memory_free(g->order);
     g->order = NULL;
@@ -229,7 +229,7 @@ struct spex_interval time_interval(double time, double square, double all, doubl
     return share_interval(time / all, time_variance(time, square, all, all_square) / (all * all));
 }
 
-/* Of a row's samples how many follow another of it, beyond chance: 0 to 1. */
+/* The share of a row's samples that follow another one of it, beyond chance: 0 to 1. */
 static double stays(const struct spex_group *g, const struct spex_row *row)
 {
     const struct stats *s = &row->stats, *t = &g->total->stats;
@@ -240,7 +240,7 @@ static double stays(const struct spex_group *g, const struct spex_row *row)
     return more > 0 ? more / (1 - chance) : 0;
 }
 
-/* By weights. turns: the least part of a row's time that is taken to depend on them. */
+/* Error from weights. turns: the least part of a row's time that is assumed to depend on them. */
 static double time_off(const struct spex_group *g, const struct spex_row *row, double turns)
 {
     const double time = (double)row->stats.time / 1000, all = (double)g->total->stats.time / 1000;
@@ -269,7 +269,10 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
     const double time = (double)s->time / 1000, all = (double)t->time / 1000;
-    /* Gaps tell a long run's time but where it begins and ends, and not what no record shows. */
+    /*
+     * Gaps measure the time of a long run, except where it begins and ends, and what no record
+     * shows.
+     */
     const double off = time_off(g, row, 0.5);
     const double variance = time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
     return share_interval(time / all, variance / (all * all));
@@ -279,8 +282,8 @@ bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
 {
     assert(g && row);
     /*
-     * If the lengths of runs are exponential with a mean of two periods, this share of them goes
-     * on past the next sample, beyond chance.
+     * If the lengths of runs are exponential with a mean of two periods, this share of runs
+     * continues past the next sample, beyond chance.
      */
     static const double stay = 0.61;
     return stays(g, row) >= stay;

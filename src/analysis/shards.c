@@ -12,7 +12,7 @@ static bool reads_apart(const struct spex_analysis *a)
            !(a->allocs && a->options.want & SPEX_WANT_ALLOC);
 }
 
-/* How many threads can have a queue. */
+/* How many threads can get a queue. */
 static unsigned threads_of(const struct spex_analysis *a)
 {
     size_t most = 0;
@@ -52,7 +52,7 @@ struct shards *shards_new(struct spex_analysis *a, const struct spex_sink *sinks
     return NULL;
 }
 
-/* In each round, the second of two shards is added to the first. */
+/* In each round, the second of two shards is added to the first one. */
 struct adding {
     struct shards *shards;
     unsigned apart;

@@ -1,10 +1,10 @@
 /*
- * Sinks of which each thread has one of its own.
+ * Sinks with a separate copy for each thread.
  *
- * What threads count apart and add up afterwards must be what one thread would have counted, to the
- * bit: sums are integers, and its queue says what comes first. Where one thread would have
- * had to leave something out, for memory, that would depend on the order; then threads give up, and
- * one thread reads all of it again.
+ * What threads count separately and then add up must equal what one thread would have counted, to
+ * the bit: sums are integers, and the queue's number decides what comes first. Where one thread
+ * would have left something out for lack of memory, the result would depend on the order; then
+ * threads give up, and one thread reads everything again.
  */
 #ifndef ANALYSIS_SHARDS_H
 #define ANALYSIS_SHARDS_H
@@ -21,17 +21,17 @@ struct shards {
     size_t sink_count;
 };
 
-/* As analysis->shards. NULL: the sinks, the files or the options allow one thread alone. */
+/* See analysis->shards. NULL: the sinks, files or options allow only one thread. */
 struct shards *shards_new(struct spex_analysis *analysis, const struct spex_sink *sinks,
                           size_t count);
 /*
  * Adds up what the threads counted. False if one thread would have counted otherwise: the sinks
- * then get none of it.
+ * then receive nothing.
  */
 bool shards_add_up(struct shards *shards, struct spex_analysis *analysis);
 void shards_free(struct shards *shards);
 
-/* Exchanges a member of two objects: what an empty one takes over, the other must not free. */
+/* Exchanges a member of two objects, so that it is freed once. */
 #define SHARD_SWAP(a, b, member)                                                                   \
     do {                                                                                           \
         const __typeof__((a)->member) swap_ = (a)->member;                                         \

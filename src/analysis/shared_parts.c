@@ -1,4 +1,4 @@
-/* A cache line that threads share: who uses which part of it, and what these parts are. */
+/* Cache lines that threads share: who uses which part of a line, and what these parts are. */
 #include "findings.h"
 
 #include "allocs.h"
@@ -31,7 +31,7 @@ static size_t block_text(struct spex_analysis *analysis, uint32_t block, uint64_
            analysis_site_text(analysis, b->site, text ? text + at : NULL, capacity - at);
 }
 
-/* The data at an offset of a line. */
+/* Names the data at an offset in a line. */
 static size_t data_text(struct spex_analysis *analysis, const struct spex_sharing *sharing,
                         const struct spex_shared_line *line, unsigned offset, char *text,
                         size_t capacity)
@@ -54,7 +54,7 @@ static size_t data_text(struct spex_analysis *analysis, const struct spex_sharin
 
 /* ---- words by thread ---- */
 
-/* Neighbouring words of a line that one thread has to itself, or that several use. */
+/* Neighbouring words in a line that only one thread uses, or that several use. */
 struct part {
     unsigned first, last; /* offsets of its words */
     int32_t tid;          /* -1: several threads */
@@ -66,16 +66,18 @@ struct parts {
     bool own; /* each is used by one thread only */
 };
 
-/* Words with a twentieth of the line's samples, neighbours of the same user together. */
+/*
+ * Finds words with at least a twentieth of the line's samples; joins neighbours with the same user.
+ */
 static void find_parts(const struct spex_sharing *s, const struct spex_shared_line *line,
                        struct parts *parts)
 {
     uint64_t samples[LINE] = {0}, most[LINE] = {0};
     int32_t user[LINE];
-    for (size_t i = 0; i < line->uses; i++) { /* uses are in order of offset and thread */
+    for (size_t i = 0; i < line->uses; i++) { /* uses are ordered by offset and thread */
         const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
         uint64_t own = use->row->stats.samples;
-        for (size_t j = i + 1; j < line->uses; j++) { /* merge uses by several lines of code */
+        for (size_t j = i + 1; j < line->uses; j++) { /* merge uses from several source lines */
             const struct spex_shared_use *other = spex_sharing_use(s, line->first_use + j);
             if (other->offset != use->offset || other->tid != use->tid)
                 break;
@@ -113,7 +115,7 @@ static void append(char text[TEXT], const char *format, ...)
     va_end(args);
 }
 
-/* "a (thread 100) and a+0x10 (thread 101)"; several threads are not named. */
+/* "a (thread 100) and a+0x10 (thread 101)"; a part used by several threads is not named. */
 static void name_parts(struct spex_analysis *analysis, const struct spex_sharing *s,
                        const struct spex_shared_line *line, const struct parts *parts,
                        char text[TEXT])
@@ -132,7 +134,9 @@ static void name_parts(struct spex_analysis *analysis, const struct spex_sharing
         append(text, " and %u more", parts->count - shown);
 }
 
-/* The object at an address by its type, of an array the element: where it begins, how large it is.
+/*
+ * The typed object at an address, or the element if it is an array: where it begins and how large
+ * it is.
  */
 static bool object_at(struct spex_analysis *analysis, const struct spex_shared_line *line,
                       unsigned offset, uint64_t *start, uint64_t *size)
@@ -152,8 +156,8 @@ static bool object_at(struct spex_analysis *analysis, const struct spex_shared_l
 }
 
 /*
- * The size of the objects of which each thread has its own, by their type; 0 if that is not known,
- * or if they use parts of the same.
+ * The size of the objects, by type, if each thread has its own; 0 if that is not known, or if they
+ * use parts of the same object.
  */
 static uint64_t object_size(struct spex_analysis *analysis, const struct spex_shared_line *line,
                             const struct parts *parts)
@@ -170,7 +174,7 @@ static uint64_t object_size(struct spex_analysis *analysis, const struct spex_sh
     return parts->own && parts->count > 1 ? size : 0;
 }
 
-/* Whether the parts were allocated one by one. */
+/* Were the parts allocated separately? */
 static bool of_several_blocks(const struct spex_sharing *s, const struct spex_shared_line *line,
                               const struct parts *parts)
 {
@@ -204,7 +208,7 @@ static double part_of(uint64_t part, uint64_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-/* The offset whose data names a line: the first that is in a block of the heap, else 0. */
+/* The offset whose data names a line: the first one in a heap block, else 0. */
 static unsigned offset_of_name(const struct spex_sharing *s, const struct spex_shared_line *line)
 {
     for (unsigned offset = 0; offset < LINE; offset += 4)
@@ -265,10 +269,10 @@ void finding_fill_line(struct spex_analysis *analysis, const struct spex_sharing
         finding_add_number(finding, "object_size", (double)size);
 }
 
-/* ---- of one line ---- */
+/* ---- one line ---- */
 
 struct line_finding {
-    struct spex_finding finding; /* the first */
+    struct spex_finding finding; /* of the first thread */
     struct memory *account;
 };
 

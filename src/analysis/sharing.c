@@ -1,6 +1,6 @@
 /*
- * Cache lines that threads share and write: a pass that counts all lines, one that looks at how
- * candidates are used, and the answers. sharing_judge.c judges in between.
+ * Cache lines that several threads use and write: a pass that counts all lines, one that looks at
+ * how candidates are used, and the answers. sharing_judge.c judges in between.
  */
 #include "sharing.h"
 
@@ -18,7 +18,7 @@
 
 enum {
     CANDIDATES = 4096,
-    STEP = 64, /* samples taken together */
+    STEP = 64, /* samples handled together */
 };
 
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
@@ -96,12 +96,12 @@ static void reindex(struct spex_sharing *s, size_t mask)
     }
 }
 
-/* Full: lines of one thread that were seen rarely go first. */
+/* The table is full: drop lines that one thread used rarely. */
 static void shrink(struct spex_sharing *s)
 {
     for (uint32_t least = 2; s->count > SHARING_LINES / 2; least = least * 2) {
         size_t kept = 0;
-        bool all = least > 1u << 20; /* every line is shared: give up the tail */
+        bool all = least > 1u << 20; /* every line is shared: drop those with the fewest samples */
         for (size_t i = 0; i < s->count; i++)
             if (all ? i < SHARING_LINES / 2 : s->lines[i].several || s->lines[i].samples >= least)
                 s->lines[kept++] = s->lines[i];
@@ -126,7 +126,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
 {
     if (s->count == SHARING_LINES && !s->shard_of)
         shrink(s);
-    if (s->count * 4 > s->mask) /* few collisions: each is a branch that goes wrong */
+    if (s->count * 4 > s->mask) /* keep collisions rare: each is a mispredicted branch */
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
         const size_t more = s->capacity ? s->capacity : 1024;
@@ -153,7 +153,7 @@ struct line *sharing_line(struct spex_sharing *s, const struct identity *id)
     return l ? l : add_line(s, id, hash);
 }
 
-/* The samples from *at on that use memory, a few at a time; advances *at past them. */
+/* Picks the next few samples, from *at on, that use memory; advances *at past them. */
 static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_t count,
                             const struct spex_sample *chosen[STEP])
 {
@@ -165,7 +165,7 @@ static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_
     return n;
 }
 
-/* In steps over a few samples, so that index and lines are on their way when needed. */
+/* Works in steps over a few samples, so that index and lines are prefetched when needed. */
 static void find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
@@ -330,7 +330,7 @@ struct activity *sharing_activity(struct spex_sharing *s, uint32_t line, int32_t
     return a;
 }
 
-/* CAS, CASP and SWP (DDI 0487 C4.1): what a lock is taken with, and a counter is not. */
+/* CAS, CASP and SWP (DDI 0487 C4.1): locks are taken with these, counters are not. */
 static bool is_swap(uint32_t word)
 {
     return (word & 0x3fa07c00) == 0x08a07c00 || (word & 0xbfa07c00) == 0x08207c00 ||
@@ -383,7 +383,8 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             if (!l)
                 continue;
             /*
-             * the group's key is our number of the line: processes may map it at several addresses
+             * the group's key is our number of the line: processes may map it at different
+             * addresses
              */
             uint32_t line = (uint32_t)(l - s->lines);
             note_word(s, line, sample);
@@ -394,7 +395,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             if (use->tid < 0)
                 use->tid = use->cpu;
             if (!(sample->flags & SPEX_SAMPLE_READS)) {
-                /* leave out the latency of stores, which wait for nothing */
+                /* leave out the latency of stores: nothing waits for it */
                 stores[used] = *sample->record;
                 stores[used].present &=
                     (uint16_t) ~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);

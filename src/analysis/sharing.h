@@ -1,4 +1,4 @@
-/* What the passes over the samples (sharing.c) gather for the judge of lines (sharing_judge.c). */
+/* What the passes over the samples (sharing.c) collect for judging lines (sharing_judge.c). */
 #ifndef ANALYSIS_SHARING_H
 #define ANALYSIS_SHARING_H
 
@@ -6,10 +6,10 @@
 
 enum { BUCKETS = 64 }; /* time buckets for overlap */
 
-/* What identifies a line. */
+/* Identifies a line. */
 struct identity {
     uint64_t key;  /* line number */
-    int32_t space; /* process of a virtual line; or KERNEL, PHYSICAL */
+    int32_t space; /* the process, for a virtual address; or KERNEL, PHYSICAL */
 };
 enum { KERNEL = -1, PHYSICAL = -2 };
 
@@ -30,14 +30,15 @@ struct activity { /* what a thread did to a candidate */
     uint64_t buckets;
 };
 
-/* How a word of a candidate is used: what tells a lock from a counter. */
+/* How a word in a candidate is used, which tells a lock from a counter. */
 struct word {
-    uint32_t samples, atomics, swaps, stores; /* atomics: exclusives too; stores: others */
-    uint32_t block;                           /* allocs.h */
+    /* atomics include exclusives; stores are other stores */
+    uint32_t samples, atomics, swaps, stores;
+    uint32_t block; /* allocs.h */
 };
 enum { WORDS = 16 };
 
-struct instruction { /* cache: whether the instruction at a pc swaps */
+struct instruction { /* cache: is the instruction at a pc a swap? */
     const struct spex_module *module;
     uint64_t address;
     bool swaps;
@@ -72,12 +73,12 @@ struct spex_sharing {
     bool failed; /* memory ran out: only free it */
     /* Threads count in shards (sharing_shards.c). */
     struct spex_sharing *shard_of;
-    _Atomic size_t shard_lines; /* lines that all its shards together have room for */
+    _Atomic size_t shard_lines; /* lines for which all its shards together have room */
 };
 
-/* The line with this identity: one that there is, or a new one without users. */
+/* Finds the line with this identity, or adds one without users. */
 struct line *sharing_line(struct spex_sharing *sharing, const struct identity *id);
-/* Notes a user of a line, or the first one of another line with the same identity. */
+/* Records a user of a line, or the first user of another line with the same identity. */
 static inline void sharing_use_line(struct line *line, const struct line *use)
 {
     line->several |= line->samples && line->tid != use->tid;
@@ -88,7 +89,7 @@ static inline void sharing_use_line(struct line *line, const struct line *use)
         line->queue = use->queue;
     }
 }
-/* A thread may change its name: the last queue's counts. */
+/* A thread may change its name: the last queue's name counts. */
 static inline void sharing_name_activity(struct activity *a, const char *comm, uint32_t queue)
 {
     if (a->comm && queue < a->queue)
@@ -96,13 +97,13 @@ static inline void sharing_name_activity(struct activity *a, const char *comm, u
     a->comm = comm;
     a->queue = queue;
 }
-/* Room for what is counted of candidates. */
+/* Allocates what is counted for candidates. */
 void sharing_start_uses(struct spex_sharing *sharing);
 
-/* A thread's use of a candidate; NULL if there is none, unless it is added. */
+/* A thread's use of a candidate; if there is none, adds it or returns NULL. */
 struct activity *sharing_activity(struct spex_sharing *sharing, uint32_t line, int32_t tid,
                                   bool add);
-/* After the second pass: fills in results and uses. Ends by memory_guarded(). */
+/* After the second pass: fills in results and uses. May end through memory_guarded(). */
 void sharing_judge(struct spex_sharing *sharing);
 
 #endif

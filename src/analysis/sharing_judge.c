@@ -1,17 +1,17 @@
 /*
- * Which of the cache lines that threads share and write do harm.
+ * Decides which of the cache lines that threads share and write are harmful.
  *
- * Contention is a model of two neighbouring accesses to the line. Thread i makes
- * a fraction f of the line's accesses at word o, u of them writes. Two accesses,
- * of threads i and j, words o and p, conflict if the threads are active at the same
- * time (c) and one of the two writes:
+ * Contention is modelled by two neighbouring accesses to the line. Thread i makes a fraction f of
+ * the line's accesses at word o, a fraction u of them writes. Two accesses, of threads i and j to
+ * words o and p, conflict if the threads are active at the same time (c) and at least one access is
+ * a write:
  *
  *     conflict = sum over i != j, o, p of  c_ij f_i(o) f_j(p) (1 - (1-u_i(o)) (1-u_j(p)))
  *
- * It is divided by its largest value for so many threads, 1 - 1/n. The part with o != p is
- * sharing that padding would remove ("apart"). Where a CPU reports the source of data, a line
- * keeps its score if other cores answer a tenth of its loads or more (between two transfers a
- * core uses a line several times); fewer lower it in proportion.
+ * The sum is divided by its largest value for that many threads, 1 - 1/n. The part with o != p is
+ * sharing that padding would remove ("apart"). Where a CPU reports the source of data, a line keeps
+ * its score if other cores answer at least a tenth of its loads (between two transfers a core uses
+ * a line several times); a smaller share lowers it in proportion.
  */
 #include "sharing.h"
 
@@ -27,7 +27,7 @@ enum {
     LEVELS = 7,     /* 64, 32, ... 1 buckets */
     CELLS = 192,    /* (thread, word) pairs of a line that are compared */
     LEAST = 10,     /* a line with fewer samples is not judged */
-    LEAST_EACH = 3, /* least samples of a second thread */
+    LEAST_EACH = 3, /* fewest samples of a second thread */
 };
 
 struct cell { /* one thread's use of one word */
@@ -35,7 +35,7 @@ struct cell { /* one thread's use of one word */
     unsigned offset;
     double accesses, writes;
     uint32_t samples;        /* all samples of the thread on the line */
-    uint64_t active[LEVELS]; /* its buckets of time, each level half as many */
+    uint64_t active[LEVELS]; /* time buckets with its samples, each level half as many */
 };
 
 static void fold(uint64_t buckets, uint64_t active[LEVELS])
@@ -49,7 +49,9 @@ static void fold(uint64_t buckets, uint64_t active[LEVELS])
     }
 }
 
-/* How much two threads run at the same time, in buckets that hold about two samples of each. */
+/*
+ * How much two threads run at the same time, in buckets that hold about two samples of each thread.
+ */
 static double overlap(const struct spex_sharing *s, const struct cell *a, const struct cell *b)
 {
     if (!s->totals.timed)
@@ -84,7 +86,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
             c++;
         if (c == CELLS)
-            continue; /* the largest rows come first: those left out are small */
+            continue; /* the largest cells come first: those left out are small */
         if (c == count) {
             const struct activity *activity = sharing_activity(s, line, use->tid, false);
             cells[count++] = (struct cell){.tid = use->tid,
@@ -138,7 +140,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->score = 1;
 }
 
-/* Whether the function of a use is named like one that takes a lock. */
+/* Is the function of a use named like one that takes locks? */
 static bool called_lock(const struct spex_sharing *s, const struct spex_shared_use *use)
 {
     static const char *const words[] = {"lock", "mutex", "futex", "semaphore", "sem_wait"};
@@ -151,8 +153,8 @@ static bool called_lock(const struct spex_sharing *s, const struct spex_shared_u
 }
 
 /*
- * A lock is a word that several threads change with atomic operations and give back with a plain
- * store or a swap; a counter is only ever added to.
+ * A lock is a word that several threads change with atomic operations and release with a plain
+ * store or a swap; a counter is only added to.
  */
 static int32_t find_lock(const struct spex_sharing *s, uint32_t number,
                          const struct spex_shared_line *line)
@@ -205,7 +207,7 @@ static int by_place(const void *a, const void *b)
                                           : ORDER(x->at, y->at);
 }
 
-/* Of one place they stay as they were: the ones with the most samples first. */
+/* Orders uses by samples, most first; uses at the same place keep their order. */
 static void sort_uses(struct spex_shared_use *uses, size_t count, struct sorted_use *sorted)
 {
     for (size_t i = 0; i < count; i++)
@@ -215,7 +217,7 @@ static void sort_uses(struct spex_shared_use *uses, size_t count, struct sorted_
         uses[i] = sorted[i].use;
 }
 
-/* Does a second thread use the line often enough to call it shared? */
+/* Does a second thread use the line often enough for it to count as shared? */
 static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_shared_line *line)
 {
     int32_t busy = -1;
@@ -231,7 +233,7 @@ static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_sh
     return false;
 }
 
-/* A line that is not shared has no uses then. */
+/* Judges one line; a line that is not shared ends up without uses. */
 static void judge_line(void *user, size_t i, unsigned thread)
 {
     struct spex_sharing *s = user;

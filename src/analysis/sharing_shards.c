@@ -1,4 +1,4 @@
-/* Cache lines by several threads: each pass of sharing.c in shards (shards.h). */
+/* Counts cache lines in several threads: each pass of sharing.c in shards (shards.h). */
 #include "sharing.h"
 #include "shards.h"
 
@@ -77,7 +77,7 @@ static void *split_uses(void *context, unsigned threads)
         return NULL;
     memory_free(shard->index);
     shard->shard_of = s;
-    shard->lines = s->lines; /* read, not changed */
+    shard->lines = s->lines; /* only read here */
     shard->index = s->index;
     shard->count = s->count;
     shard->mask = s->mask;

@@ -9,7 +9,7 @@
 enum { FIRST_ROOM = 1 << 20 };
 #define MOST (UINT64_C(256) << 20) /* most bytes of output, and of the decoder's memory */
 
-/* The contents of the stream; NULL if it is damaged or larger than memory allows. */
+/* Decompresses the stream; NULL if it is damaged or larger than memory allows. */
 static uint8_t *inflate(const uint8_t *data, size_t size, size_t *out_size)
 {
     lzma_stream stream = LZMA_STREAM_INIT;

@@ -1,4 +1,4 @@
-/* Files of containers: paths in other mount namespaces than ours. */
+/* Files of containers: paths in mount namespaces other than ours. */
 #include "module.h"
 
 #include "base/memory.h"
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* process: its number, or "self". */
+/* process: a number, or "self". */
 static bool space_of_process(const char *process, struct module_space *space)
 {
     char path[64];
@@ -70,7 +70,9 @@ bool space_root(struct spex_symbols *symbols, const struct module_space *space, 
     return known->pid > 0;
 }
 
-/* openat2, which glibc does not wrap: links, absolute ones too, stay below the root. */
+/*
+ * Uses openat2, which glibc does not wrap, so that links, absolute ones too, stay below the root.
+ */
 static int open_below(const char *root, const char *path)
 {
     struct {

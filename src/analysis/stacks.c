@@ -14,17 +14,17 @@
 
 #define CONTEXT (-UINT64_C(4095)) /* words from here on mark a change of context */
 
-/* Samples of one CPU that stand one after the other in the file. */
+/* Samples of one CPU that follow each other in the file. */
 struct run {
     int32_t cpu;
     uint32_t count;
     uint64_t offset;
 };
 
-struct seen_call { /* how many samples of a companion event were in this call */
+struct seen_call { /* how many companion samples had this call */
     uintptr_t function;
     uint32_t call;
-    uint64_t count; /* later the running total within one function */
+    uint64_t count; /* later the running total within a function */
 };
 
 /* Calls of all files of a profile; number 0 means no call. */
@@ -45,7 +45,7 @@ struct stacks {
     struct stacks_table *table;
     struct allocs_table **blocks; /* tables of allocations; NULL: this holds stacks */
     bool read;
-    /* The last chain, outermost first: most begin like it. */
+    /* The last chain, outermost first: most chains begin like it. */
     uint64_t *last;
     uint32_t *numbers;
     size_t depth, depth_room, numbers_room;
@@ -96,7 +96,9 @@ static uint32_t number_of(struct stacks_table *s, const struct spex_call *call)
     return (uint32_t)s->count - 1;
 }
 
-/* Those of the chain words first..last (innermost first) that are code: their number. */
+/*
+ * Copies the words first..last (innermost first) of the chain that are code; returns their number.
+ */
 static size_t outermost_first(struct stacks *s, const uint64_t *chain, size_t first, size_t count,
                               uint64_t *out)
 {
@@ -121,7 +123,7 @@ static size_t outermost_first(struct stacks *s, const uint64_t *chain, size_t fi
     return n;
 }
 
-/* The innermost call of a chain whose words from `first` on are calls. */
+/* The innermost call of a chain whose words are calls from `first` on. */
 static uint32_t find_stack(struct stacks *s, const struct spex_perf_event *e, size_t first)
 {
     const struct spex_perf_sample *sample = &e->u.sample;
@@ -161,7 +163,7 @@ static uint32_t find_stack(struct stacks *s, const struct spex_perf_event *e, si
     return call;
 }
 
-/* ---- exact ---- */
+/* ---- exact stacks ---- */
 
 static int by_cpu(const void *a, const void *b)
 {
@@ -202,7 +204,7 @@ void stacks_start(struct stacks *s, struct stacks_cursor *c, int32_t cpu)
     *c = (struct stacks_cursor){.run = i, .end = n};
 }
 
-/* Reads the next one of the queue, if there is one, into c->time, ip and stack. */
+/* Reads the next stack of the queue, if there is one, into c->time, ip and stack. */
 static bool next_stack(struct stacks *s, struct stacks_cursor *c)
 {
     struct spex_perf_event e;
@@ -234,7 +236,7 @@ void stacks_join(struct stacks *s, struct stacks_cursor *c, const struct spex_re
         out[i] = 0;
         if (!s->exact || !(records[i].present & SPEX_HAS_TIMESTAMP))
             continue;
-        /* Both are in order of time. Where one has no partner, the other was lost. */
+        /* Both are ordered by time. Where one has no partner, the other was lost. */
         while ((c->ahead || next_stack(s, c)) &&
                (c->time < times[i] || (c->time == times[i] && spex_address_bits(c->ip) != pc)))
             c->ahead = false;
@@ -245,7 +247,7 @@ void stacks_join(struct stacks *s, struct stacks_cursor *c, const struct spex_re
     }
 }
 
-/* ---- a companion ---- */
+/* ---- stacks of a companion event ---- */
 
 static uintptr_t function_of(const struct spex_symbol *symbol, const struct spex_module *module)
 {
@@ -260,7 +262,7 @@ static int by_function(const void *a, const void *b)
     return x->call < y->call ? -1 : x->call > y->call;
 }
 
-/* Equal ones become one. */
+/* Merges equal entries. */
 static void merge_seen(struct stacks *s)
 {
     size_t n = 0;
@@ -322,14 +324,14 @@ uint32_t stacks_guess(const struct stacks *s, const struct spex_sample *sample)
     if (first == end)
         return 0;
     uint64_t all = s->seen[end - 1].count;
-    /* drawn by a hash of the record, so that asking twice gives the same answer */
+    /* chosen by a hash of the record, so that asking twice gives the same answer */
     uint64_t at = hash_word(UINT64_C(0x243f6a8885a308d3), sample->record->offset) % all;
     while (s->seen[first].count <= at)
         first++;
     return s->seen[first].call;
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, bool *exact)
 {

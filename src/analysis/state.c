@@ -110,7 +110,7 @@ struct process *state_process(struct lane *lane, int32_t pid, uint64_t time)
     return p;
 }
 
-/* Finds what is known of the thread from t->span.from on. */
+/* Looks up what is known about the thread from t->span.from on. */
 static void look_up_thread(const struct lane *lane, struct thread *t, uint64_t time)
 {
     struct spex_analysis *a = lane->analysis;

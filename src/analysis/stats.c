@@ -1,4 +1,4 @@
-/* Intervals of shares (Wilson 1927) and of their differences (Newcombe 1998, method 10). */
+/* Intervals for shares (Wilson 1927) and for their differences (Newcombe 1998, method 10). */
 #include "internal.h"
 
 #include <math.h>

@@ -17,7 +17,7 @@ static int64_t signed_field(uint32_t word, unsigned high, unsigned low)
            (63 - (high - low));
 }
 
-/* A register whose number 31 is XZR: writing it does nothing. */
+/* Register 31 is XZR here: writing it has no effect. */
 static uint8_t not_zero(unsigned reg)
 {
     return reg == 31 ? STEP_NONE : (uint8_t)reg;
@@ -99,7 +99,7 @@ static void decode_pair(uint32_t w, struct step *s)
     s->offset = mode == 1 ? 0 : offset;
 }
 
-/* All loads and stores of one register. */
+/* All loads and stores of a single register. */
 static void decode_single(uint32_t w, struct step *s)
 {
     bool vector = w & 1u << 26;
@@ -243,7 +243,10 @@ static void decode_branch(uint32_t w, uint64_t address, struct step *s)
     }
 }
 
-/* SVE: of memory the scalar base counts, of the rest all may write a general register. */
+/*
+ * SVE: loads and stores count with their scalar base; any other instruction may write a general
+ * register.
+ */
 static void decode_vector_length(uint32_t w, struct step *s)
 {
     if (!IS(w, 0x9e000000, 0x84000000)) {
@@ -254,7 +257,7 @@ static void decode_vector_length(uint32_t w, struct step *s)
     memory(s, w, 16, 1);
     if (vector_base)
         s->rn = STEP_NONE;
-    s->index = s->rn; /* how far is not known */
+    s->index = s->rn; /* by an unknown distance */
 }
 
 void step_decode(uint32_t w, uint64_t address, struct step *s)

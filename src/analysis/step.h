@@ -1,5 +1,5 @@
 /*
- * What one A64 instruction does to the general registers, and which memory it uses, as far as
+ * The effect of one A64 instruction on the general registers, and the memory it uses, as far as
  * that matters for the types they point to (DDI 0487 C4.1).
  */
 #ifndef ANALYSIS_STEP_H
@@ -11,18 +11,18 @@
 enum { STEP_SP = 31, STEP_REGS = 32, STEP_NONE = 32 };
 
 enum step_kind {
-    STEP_OTHER,  /* writes what kills says */
+    STEP_OTHER,  /* changes only the registers in kills */
     STEP_SET,    /* rd = value, an address relative to the instruction */
     STEP_ADD,    /* rd = rn + value; a copy too */
-    STEP_SUM,    /* rd = rn + (rm << shift); of MADD the product is rm STEP_NONE */
+    STEP_SUM,    /* rd = rn + (rm << shift); for MADD rm, the product, is STEP_NONE */
     STEP_SHIFT,  /* rd = rn << shift */
     STEP_NUMBER, /* rd = value plus something that is not an address */
     STEP_LESS,   /* rd = rn - rm */
     STEP_EITHER, /* rd = rn or rm; STEP_NONE: zero */
     STEP_THREAD, /* rd = the thread pointer */
-    STEP_MEMORY, /* loads into rd and rm what is not STEP_NONE */
-    STEP_BRANCH, /* continue at value or at the next instruction */
-    STEP_JUMP,   /* continue at value */
+    STEP_MEMORY, /* loads into rd and rm, unless they are STEP_NONE */
+    STEP_BRANCH, /* continues at value or at the next instruction */
+    STEP_JUMP,   /* continues at value */
     STEP_CALL,   /* call to address `value`; 0: unknown */
     STEP_LEAVE,  /* a return, or a jump to an address in a register */
 };
@@ -31,7 +31,7 @@ struct step {
     enum step_kind kind;
     uint8_t rd, rn, rm;
     uint64_t value;
-    uint32_t kills; /* bit N: xN holds something else afterwards; rd and rm of loads not included */
+    uint32_t kills; /* bit N: xN has another value afterwards; not for rd and rm of loads */
     uint8_t shift;
     /* memory: at rn + offset + (index << shift) */
     uint8_t index;

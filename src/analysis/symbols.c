@@ -1,4 +1,4 @@
-/* Modules: the set of them, and look-up in their tables. */
+/* The set of modules, and look-up in their tables. */
 #include "types.h"
 
 #include "perfdata/jit.h"
@@ -168,13 +168,13 @@ static enum spex_module_kind kind_of(const char *path)
     return SPEX_MODULE_FILE;
 }
 
-/* The key of a module: pid is 0 except for code of a JIT; id_size 0 if any build will do. */
+/* Identifies a module: pid is 0 except for JIT code; id_size is 0 if any build will do. */
 struct module_key {
     const char *path;
     int pid;
     const uint8_t *id;
     size_t id_size;
-    uint64_t space; /* without a build id, what tells files of containers apart */
+    uint64_t space; /* tells files of containers apart if there is no build id */
 };
 
 static struct module_key key_of(const struct spex_module *module, bool with_id)
@@ -201,7 +201,7 @@ static uint32_t *find_slot(const struct spex_symbols *symbols, const struct modu
     }
 }
 
-/* The first of a path stays the one that is found without a build id. */
+/* The first module with a path remains the one that is found without a build id. */
 static void enter_module(struct spex_symbols *symbols, size_t number)
 {
     for (int with_id = 0; with_id < 2; with_id++) {
@@ -237,7 +237,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     char kernel[64];
     const char *bracket = strchr(path, ']');
     if (kind == SPEX_MODULE_KERNEL && bracket && bracket - path < 60) {
-        /* "[kernel.kallsyms]_text": the suffix names the symbol that pgoff is of */
+        /* "[kernel.kallsyms]_text": the suffix names the symbol that pgoff belongs to */
         snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
         path = kernel;
     }
@@ -346,7 +346,7 @@ static void load(struct spex_module *module)
     case SPEX_MODULE_JIT:
         module_load_jit(module);
         break;
-    case SPEX_MODULE_CODE: /* the same wherever it is mapped */
+    case SPEX_MODULE_CODE: /* the same at every address it is mapped to */
         table_add(&table, 0, UINT64_MAX, strchr(module->path, ' ') + 1, true, false, 0);
         table_finish(module, &table);
         break;
@@ -356,7 +356,7 @@ static void load(struct spex_module *module)
     }
 }
 
-/* Out of memory, a module has no symbols; the rest of the profile is read. */
+/* If memory runs out, the module has no symbols; the rest of the profile is still read. */
 void module_load(struct spex_module *module)
 {
     if (module->loaded)
@@ -447,7 +447,7 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
     if (module->kind == SPEX_MODULE_CODE)
         return offset;
     const struct module_segment *below = NULL;
-    /* A page that holds the end of one segment and the begin of the next is mapped twice. */
+    /* A page with the end of one segment and the beginning of the next is mapped twice. */
     for (unsigned page = 12; page <= 16; page += 2)
         for (size_t i = 0; i < module->segment_count; i++) {
             const struct module_segment *s = &module->segments[i];
@@ -476,7 +476,7 @@ const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n)
         MEMORY_OF(module->owner->account);
         char *plain = module->owner->options.raw_names ? NULL : spex_demangle(s->raw);
         char *name = plain ? memory_text(plain, strlen(plain)) : NULL;
-        const char *none = NULL; /* another thread may be first */
+        const char *none = NULL; /* another thread may set it first */
         if (!__atomic_compare_exchange_n(&s->name, &none, name ? name : s->raw, false,
                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             memory_free(name);

@@ -1,8 +1,8 @@
 /*
- * Symbols as one sorted table.
+ * A sorted table of symbols.
  *
- * The choice among symbols at one address follows perf, so that names agree:
- * not weak, global, fewer leading underscores, longer.
+ * The choice between symbols at the same address follows perf, so that names agree: not weak,
+ * global, fewer leading underscores, longer.
  */
 #include "module.h"
 
@@ -18,7 +18,7 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
 {
     if (table->full)
         return;
-    /* twice its own size more: the final table is made from this one, and its names */
+    /* twice its size in addition: the final table and its names are made from this one */
     if (table->count == table->capacity &&
         (!memory_allows(3 * (table->capacity * 3 / 2) * sizeof *table->items) ||
          !vec_reserve(table, table->count + 1))) {
@@ -33,7 +33,7 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
                                   .global = (uint8_t)global};
 }
 
-/* Names may share their ends: more of them than their section has bytes. */
+/* Names may share their ends, so there may be more of them than their section has bytes. */
 enum { NAME_COMPARED = 4096, UNDERSCORES_MOST = 16 };
 
 static unsigned underscores(const char *name)
@@ -44,7 +44,7 @@ static unsigned underscores(const char *name)
     return n;
 }
 
-/* Best first among those with the same start. */
+/* Among symbols with the same start, the best one comes first. */
 static int compare_symbols(const void *a, const void *b)
 {
     const struct candidate_symbol *x = a, *y = b;
@@ -77,18 +77,18 @@ const char *table_name(struct module_table *table, uint64_t address)
     if (table->sorted != table->count)
         qsort(table->items, table->count, sizeof *table->items, compare_symbols);
     table->sorted = table->count;
-    /* the first, which is the best, of those that begin there */
+    /* the first, and so the best, of those that begin there */
     size_t low = SEARCH(i, 0, table->count, table->items[i].symbol.start < address);
     return low < table->count && table->items[low].symbol.start == address
                ? table->items[low].symbol.raw
                : NULL;
 }
 
-/* One symbol per address; no nameless symbol inside of a named one. */
+/* Keeps one symbol for each address, and no nameless symbol inside a named one. */
 static size_t keep_best(struct module_table *table)
 {
     size_t kept = 0;
-    uint64_t named = 0; /* where the last code with a name ends */
+    uint64_t named = 0; /* end of the last code with a name */
     for (size_t i = 0; i < table->count; i++) {
         const struct candidate_symbol *c = &table->items[i];
         if (kept && c->symbol.start == table->items[kept - 1].symbol.start)
@@ -105,8 +105,8 @@ static size_t keep_best(struct module_table *table)
 enum { PADDING = 16 }; /* a smaller gap between two functions is not a third one */
 
 /*
- * Symbols without a size end at the next. With gaps, code between two functions counts as a
- * function without a name: assembly often has no unwind information.
+ * Symbols without a size end where the next one begins. With gaps, code between two functions
+ * counts as a function without a name: assembly often has no unwind information.
  */
 static size_t write_symbols(struct spex_module *module, const struct module_table *table,
                             size_t kept)

@@ -1,4 +1,4 @@
-/* Types as DWARF has them: each has a number, a name, a size and members at offsets. */
+/* Types from DWARF: each has a number, a name, a size, and members at offsets. */
 #include "types.h"
 
 #include "base/hash.h"
@@ -10,7 +10,7 @@
 
 enum {
     TYPES_MOST = 1 << 20,
-    DEEP = 24,      /* types in types: damaged DWARF may go in circles */
+    DEEP = 24,      /* nesting of types: damaged DWARF may go in circles */
     VISITS = 20000, /* members looked at for one answer */
     CHOICES = 4,    /* members of a union that are shown */
     LEAVES = 4096,
@@ -38,7 +38,7 @@ static bool refer(Dwarf_Die *die, unsigned name, Dwarf_Die *to)
     return dwarf_attr_integrate(die, name, &attribute) && dwarf_formref_die(&attribute, to);
 }
 
-/* Without names for it and qualifiers; false: void, or damaged. */
+/* Strips typedefs and qualifiers; false: void, or damaged. */
 static bool peel(Dwarf_Die *die, const char **alias)
 {
     for (unsigned depth = 0; depth < DEEP; depth++) {
@@ -56,7 +56,7 @@ static bool peel(Dwarf_Die *die, const char **alias)
     return false;
 }
 
-/* For a declaration, the type itself. */
+/* Replaces a declaration by the complete type. */
 static void complete(struct spex_module *module, Dwarf_Die *die)
 {
     Dwarf_Die found;
@@ -94,7 +94,7 @@ static uint64_t times(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) || product >> 48 ? 0 : product;
 }
 
-/* Elements in all dimensions; 0 if one is open. */
+/* The number of elements in all dimensions; 0 if one is open. */
 static uint64_t elements(Dwarf_Die *array)
 {
     Dwarf_Die die;
@@ -185,10 +185,10 @@ uint32_t type_target(struct spex_module *module, uint32_t number)
     struct type *type = &module->types->types[number];
     if (type->target || (type->kind != KIND_POINTER && type->kind != KIND_ARRAY))
         return type->target;
-    type->target = TYPE_VOID; /* looking it up may ask for it again */
+    type->target = TYPE_VOID; /* the look-up may ask for it again */
     Dwarf_Die die = type->die;
     uint32_t target = type_of(module, &die);
-    module->types->types[number].target = target; /* looking up may have moved the array */
+    module->types->types[number].target = target; /* the look-up may have moved the array */
     return target;
 }
 
@@ -201,7 +201,7 @@ uint32_t type_element(struct spex_module *module, uint32_t number)
 
 /* ---- names ---- */
 
-/* Namespaces and types around a DIE, outermost first: "ns::Outer::". */
+/* Writes the namespaces and types around a DIE, outermost first: "ns::Outer::". */
 static size_t put_scopes(Dwarf_Die *die, char *text, size_t room)
 {
     Dwarf_Die unit, around, next;
@@ -261,7 +261,7 @@ static void make_name(struct spex_module *module, uint32_t number, char *text, s
     if (number < TYPE_FIRST) {
         snprintf(text, room, "void");
     } else if (type->kind == KIND_POINTER || type->kind == KIND_ARRAY) {
-        if (own && type->kind == KIND_POINTER) { /* named as Rust and Go do */
+        if (own && type->kind == KIND_POINTER) { /* named the way Rust and Go do it */
             snprintf(text, room, "%s", own);
             return;
         }
@@ -317,7 +317,7 @@ struct finder {
     unsigned bytes, visits, depth;
 };
 
-/* False: it is not a member, or has no offset of its own. */
+/* False: it is not a member, or has no fixed offset. */
 static bool read_member(struct finder *f, Dwarf_Die *die, struct member *m)
 {
     Dwarf_Attribute attribute;
@@ -338,7 +338,7 @@ static bool read_member(struct finder *f, Dwarf_Die *die, struct member *m)
                  ops->atom == DW_OP_plus_uconst)
             m->start = ops->number;
         else
-            return false; /* member of a virtual base */
+            return false; /* member of a virtual base class */
     }
     const struct type *type = type_get(f->module, m->type);
     m->size = type->size;
@@ -365,10 +365,10 @@ static bool holds(const struct finder *f, const struct member *m, uint64_t offse
 
 struct members {
     struct member list[CHOICES];
-    unsigned count; /* may be more than there is room for */
+    unsigned count; /* may be more than the array holds */
 };
 
-/* Members that hold the offset; of variants (Rust) those of all. */
+/* Finds members that contain the offset; for variants (Rust), in all of them. */
 static void find_members(struct finder *f, Dwarf_Die *parent, uint64_t offset,
                          struct members *members, unsigned depth)
 {
@@ -397,7 +397,7 @@ static void put(struct type_part *part, const char *text)
 static bool descend(struct finder *f, uint32_t number, uint64_t offset, uint64_t base,
                     struct type_part *part);
 
-/* The path of one member, which goes on in its type. */
+/* Adds one member to the path, and continues in its type. */
 static bool enter_member(struct finder *f, const struct member *m, uint64_t offset, uint64_t base,
                          struct type_part *part)
 {
@@ -433,7 +433,7 @@ static bool enter_member(struct finder *f, const struct member *m, uint64_t offs
     return descend(f, m->type, inside, base + m->start, part);
 }
 
-/* Several members at one place: all of a union, or bit fields. */
+/* Several members at one place: all members of a union, or bit fields. */
 static bool enter_several(struct finder *f, const struct members *members, uint64_t offset,
                           uint64_t base, struct type_part *part)
 {

@@ -1,6 +1,6 @@
 /*
- * Functions of a stripped file from its unwind tables (LSB Core 10.6): the search table of
- * .eh_frame_hdr, and for the size of each its entry in .eh_frame.
+ * Functions of a stripped file from its unwind tables (LSB Core 10.6): their addresses from the
+ * search table of .eh_frame_hdr, their sizes from .eh_frame.
  */
 #include "types.h"
 
@@ -27,9 +27,8 @@ static struct frames find_frames(Elf *elf)
 }
 
 /*
- * Bytes of code that the entry at address covers, 0 if not known. An entry has a length, the
- * distance to its CIE, then start and size in the 4-byte form that compilers write for
- * AArch64.
+ * How many bytes of code the entry at address covers; 0 if not known. An entry has a length, the
+ * distance to its CIE, then start and size in the 4-byte form that compilers write for AArch64.
  */
 static uint64_t size_of(const struct frames *frames, uint64_t address, uint64_t start)
 {

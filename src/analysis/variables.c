@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    DEEP = 100, /* DIEs in DIEs */
+    DEEP = 100, /* nesting of DIEs */
     LOCATIONS_MOST = 1 << 16,
     NO_FRAME = 255,
 };
@@ -35,7 +35,7 @@ struct type_unit {
     struct type_unit *next;
 };
 
-/* Of all units: variables, and types by name. */
+/* Index over all units: variables, and types by name. */
 struct type_index {
     struct variables variables;
     struct named {
@@ -45,7 +45,7 @@ struct type_index {
     size_t named_count, named_capacity;
 };
 
-/* What a walk over the DIEs of a unit collects: of one unit, or of all. */
+/* Collects what a walk over DIEs finds, in one unit or in all. */
 struct collector {
     struct spex_module *module;
     struct type_unit *unit;
@@ -57,7 +57,7 @@ static uint64_t name_hash(const char *name)
     return hash_bytes(hash_seed(), name, strlen(name));
 }
 
-/* DW_OP_addr or addrx; nothing else has a fixed address. */
+/* DW_OP_addr or addrx: only these are fixed addresses. */
 static bool fixed_address(Dwarf_Die *die, struct type_variable *v)
 {
     Dwarf_Attribute attribute, address;
@@ -235,7 +235,7 @@ bool type_complete(struct spex_module *module, const char *name, int tag, Dwarf_
 
 /* ---- variables ---- */
 
-/* The last that begins at or before address and reaches it. */
+/* The last variable that begins at or before address and extends to it. */
 static const struct type_variable *find_variable(struct spex_module *module,
                                                  const struct variables *v, uint64_t address)
 {
@@ -257,7 +257,7 @@ const struct type_variable *variable_at(struct spex_module *module, uint64_t nea
         unit ? find_variable(module, &unit->variables, address) : NULL;
     if (found || !types_load(module))
         return found;
-    /* read the whole file only for a name that it may have */
+    /* read the whole file only for a name that may be in it */
     const struct spex_symbol *symbol = spex_module_symbol(module, address);
     if (!symbol || !symbol->data)
         return NULL;
@@ -376,7 +376,7 @@ static void add_location(struct reader *r, const struct type_location *location)
     f->locations[f->location_count++] = l;
 }
 
-/* DW_OP_reg0 to 31 and regx, or of the breg kind. */
+/* DW_OP_reg0 to 31 and regx, or the corresponding breg operations. */
 static bool op_register(const Dwarf_Op *op, bool based, uint8_t *reg)
 {
     unsigned first = based ? DW_OP_breg0 : DW_OP_reg0;
@@ -389,7 +389,7 @@ static bool op_register(const Dwarf_Op *op, bool based, uint8_t *reg)
     return true;
 }
 
-/* Where a variable is; false if it is somewhere that no instruction's operand can show. */
+/* Where a variable is; false if it is in a place that no instruction's operand can show. */
 static bool read_location(const struct reader *r, const Dwarf_Op *ops, size_t count,
                           struct type_location *l)
 {
