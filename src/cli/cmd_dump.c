@@ -1,6 +1,7 @@
 /*
  * spex dump: one packet per line (dump_lines.c), of each input, in blocks of some megabytes
- * whatever the input's size, several threads at once.
+ * whatever the input's size, several threads at once. A block has one part of a stream or several,
+ * each with a heading; chunks of a block count bytes as if each part began at the next chunk.
  */
 #include "cli.h"
 #include "dump_lines.h"
@@ -11,6 +12,8 @@
 
 #include "base/chunks.h"
 #include "base/name.h"
+#include "base/search.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +28,23 @@ struct options {
     uint64_t threads, max_memory;
 };
 
+enum {
+    CHUNK = 32 * 1024,    /* its text stays in the second cache */
+    PARTS_MOST = 8 << 20, /* bytes of a file between the first and the last part of a block */
+};
+
+/* Bytes of a stream that begin with a packet. */
+struct part {
+    const uint8_t *data;
+    size_t size;
+    size_t base; /* where the first byte is among those of the block: at a chunk */
+    uint64_t offset;
+    bool final;
+    enum spex_text_style style;
+    const struct spex_perf_queue *queue;
+    size_t heading, heading_end; /* text before its lines: where in command->headings */
+};
+
 /* The command as a whole. */
 struct command {
     const struct options *options;
@@ -35,44 +55,78 @@ struct command {
     struct window *window; /* --time */
     bool damaged;
     uint64_t done, all; /* bytes of the input; 0: not known */
+    /* what parts to come have */
+    enum spex_text_style style;
+    const struct spex_perf_queue *queue;
     /* the block at work */
-    const uint8_t *data;
+    VEC(struct part) parts;
+    struct out headings;
     size_t size;
-    uint64_t offset;
-    bool final;
+    uint64_t first; /* where its first part begins in the file */
 };
 
 /* ---- blocks, by several threads ---- */
+
+static const struct part *part_at(const struct command *command, size_t position)
+{
+    const struct part *parts = command->parts.items;
+    return &parts[SEARCH(i, 0, command->parts.count, parts[i].base <= position) - 1];
+}
+
+/* Where the next part begins. */
+static size_t part_end(const struct part *p)
+{
+    return p->base + (p->size ? (p->size + CHUNK - 1) / CHUNK : 1) * CHUNK;
+}
 
 /* The first line after from, counted from the record before. */
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
     const struct command *command = user;
+    const struct part *p = part_at(command, from);
     struct spex_record before;
-    size_t start;
-    if (!spex_record_find(command->data, command->size, from, to, &before, &start))
+    size_t start = from - p->base;
+    to -= p->base;
+    if (start && !spex_record_find(p->data, p->size, start, to, &before, &start))
         return false;
-    for (start = (size_t)before.offset; start < from;)
-        start += dump_line_bytes(&command->options->how, command->offset + start,
-                                 command->data + start, command->size - start);
-    *state = (struct chunks_state){.position = start};
+    if (start)
+        for (start = (size_t)before.offset; start < from - p->base;)
+            start += dump_line_bytes(&command->options->how, p->offset + start, p->data + start,
+                                     p->size - start);
+    *state = (struct chunks_state){.position = p->base + start};
     return start < to;
+}
+
+/* Lines depend on the style, and in JSON on the queue. */
+static void take_part(struct dump *dump, const struct part *p)
+{
+    if (dump->style != p->style || (dump->queue != p->queue && dump->options->format == DUMP_JSON))
+        dump_forget(dump);
+    dump->style = p->style;
+    dump->queue = p->queue;
 }
 
 static void print_chunk(void *user, unsigned thread, struct chunks_state *state, size_t to,
                         void *result)
 {
     const struct command *command = user;
+    const struct part *p = part_at(command, (size_t)state->position);
     struct dump *dump = &command->threads[thread];
     struct dump_text *text = result;
+    size_t position = (size_t)state->position - p->base;
     if (!text->out.data)
         out_init(&text->out, -1);
     dump->text = text;
     dump->out = text->out;
     dump->out.size = 0;
     text->cuts = 0;
-    state->position = dump_packets(dump, command->data, command->size, command->offset,
-                                   command->final, (size_t)state->position, to);
+    take_part(dump, p);
+    if (!position)
+        out_bytes(&dump->out, command->headings.data + p->heading, p->heading_end - p->heading);
+    to -= p->base;
+    position = dump_packets(dump, p->data, p->size, p->offset, p->final, position,
+                            to < p->size ? to : p->size);
+    state->position = position < p->size ? p->base + position : part_end(p);
     text->out = dump->out;
 }
 
@@ -100,25 +154,44 @@ static void free_text(void *result)
     out_fini(&((struct dump_text *)result)->out);
 }
 
-/* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
-static size_t dump_block(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
-                         bool final)
+static void add_part(struct command *command, struct part part)
+{
+    struct part *p = vec_push(&command->parts);
+    if (!p) {
+        command->out.error = ENOMEM;
+        return;
+    }
+    *p = part;
+    p->base = command->size;
+    p->style = command->style;
+    p->queue = command->queue;
+    command->size = part_end(p);
+}
+
+/* Prints the block; returns where it stopped. */
+static size_t print_block(struct command *command)
 {
     struct chunks_job job = {
         .user = command,
-        .size = size,
-        .chunk = 32 * 1024, /* its text stays in the second cache */
+        .size = command->size,
+        .chunk = CHUNK,
         .guess = guess,
         .run = print_chunk,
         .reduce = write_chunk,
     };
     struct chunks_state state = {.position = 0};
-    command->data = data;
-    command->size = size;
-    command->offset = offset;
-    command->final = final;
     chunks_run(command->chunks, &job, &state);
+    command->parts.count = command->size = command->headings.size = 0;
     return (size_t)state.position;
+}
+
+/* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
+static size_t dump_block(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
+                         bool final)
+{
+    add_part(command, (struct part){.data = data, .size = size, .offset = offset, .final = final});
+    const size_t used = print_block(command);
+    return used < size ? used : size;
 }
 
 /* For --time: each run of chosen records that lie together. */
@@ -134,6 +207,13 @@ static void dump_records(void *context, size_t from, size_t to)
     dump_block(w->command, w->data + from, to - from, w->offset + from, true);
 }
 
+static void tell_progress(struct command *command, size_t used)
+{
+    command->done += used;
+    if (!isatty(STDOUT_FILENO)) /* where the text itself shows it */
+        cli_progress(command->name, command->done, command->all);
+}
+
 /* As dump_block, but with --time. */
 static size_t dump_piece(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
                          bool final)
@@ -142,9 +222,7 @@ static size_t dump_piece(struct command *command, const uint8_t *data, size_t si
     size_t used = command->window
                       ? window_feed(command->window, data, size, final, dump_records, &windowed)
                       : dump_block(command, data, size, offset, final);
-    command->done += used;
-    if (!isatty(STDOUT_FILENO)) /* where the text itself shows it */
-        cli_progress(command->name, command->done, command->all);
+    tell_progress(command, used);
     return used;
 }
 
@@ -198,14 +276,26 @@ static int dump_raw(struct command *command, const char *path)
 /* perf 7 names an event that only Neoverse N1 has. */
 static void choose_style(struct command *command, uint64_t midr)
 {
-    enum spex_text_style style = (enum spex_text_style)command->options->how.style;
-    if (style == SPEX_TEXT_PERF7 && (midr & 0xff00fff0) == 0x4100d0c0)
-        style = SPEX_TEXT_PERF7_N1;
-    for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
-        if (command->threads[t].style != style)
-            dump_forget(&command->threads[t]);
-        command->threads[t].style = style;
-    }
+    command->style = (enum spex_text_style)command->options->how.style;
+    if (command->style == SPEX_TEXT_PERF7 && (midr & 0xff00fff0) == 0x4100d0c0)
+        command->style = SPEX_TEXT_PERF7_N1;
+}
+
+/* Without --time, AUXTRACE records that lie together make a block. */
+static void add_auxtrace(struct command *command, const struct spex_perf_event *event,
+                         size_t heading)
+{
+    const size_t size = (size_t)event->u.auxtrace.available;
+    if (!command->parts.count)
+        command->first = event->offset;
+    add_part(command, (struct part){.data = event->u.auxtrace.data,
+                                    .size = size,
+                                    .final = true,
+                                    .heading = heading,
+                                    .heading_end = command->headings.size});
+    tell_progress(command, size);
+    if (event->offset + size - command->first > PARTS_MOST)
+        print_block(command);
 }
 
 /* perf's way: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
@@ -218,8 +308,10 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
     while (!command->out.error && spex_perfdata_next(file, &event) == SPEX_OK) {
         if (event.type != SPEX_PERF_AUXTRACE)
             continue;
+        struct out *out = command->window ? &command->out : &command->headings;
+        const size_t heading = out->size;
         /* perf prints the CPU and time of the record, which it does not have. */
-        out_printf(&command->out,
+        out_printf(out,
                    "\n%s%s%#llx [%#x]: PERF_RECORD_AUXTRACE size: %#llx  offset: %#llx  "
                    "ref: %#llx  idx: %u  tid: %d  cpu: %d\n.\n. ... ARM SPE data: size %#llx "
                    "bytes\n",
@@ -231,10 +323,15 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
                    event.u.auxtrace.tid, event.u.auxtrace.cpu,
                    (unsigned long long)event.u.auxtrace.available);
         choose_style(command, spex_perfdata_midr(file, event.u.auxtrace.cpu));
-        if (command->window)
+        if (command->window) {
             window_restart(command->window);
-        dump_piece(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
+            dump_piece(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
+        } else {
+            add_auxtrace(command, &event, heading);
+        }
     }
+    if (command->parts.count)
+        print_block(command);
 }
 
 static void heading(struct command *command, const struct spex_perf_queue *queue,
@@ -257,10 +354,7 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
         const struct spex_perf_queue *queue = spex_perfdata_queue(file, i);
-        for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
-            command->threads[t].queue = queue;
-            dump_forget(&command->threads[t]); /* lines name the queue */
-        }
+        command->queue = queue;
         if (spex_aux_open(file, i, &cursor) != SPEX_OK) {
             cli_error("out of memory");
             return CLI_DATA;
@@ -345,6 +439,11 @@ static int dump_input(struct command *command, const char *path)
     const struct options *o = command->options;
     int status = CLI_OK;
     command->name = "standard input";
+    command->queue = NULL;
+    for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
+        command->threads[t].queue = NULL;
+        dump_forget(&command->threads[t]);
+    }
     if (o->raw && o->time)
         status = window_new(o->time, NULL, &command->window);
     if (!status)
@@ -360,10 +459,12 @@ static int run(void *data, int argc, char **argv)
 {
     const struct options *options = data;
     size_t count = options->inputs.count + (size_t)argc;
-    struct command command = {.options = options};
+    struct command command = {.options = options,
+                              .style = (enum spex_text_style)options->how.style};
     int status = CLI_DATA, error = 0;
     if (start_threads(&command)) {
         out_init(&command.out, STDOUT_FILENO);
+        out_init(&command.headings, -1);
         status = CLI_OK;
         for (size_t i = 0; i < (count ? count : 1) && status != CLI_USAGE; i++) {
             const char *path = !count                      ? "perf.data"
@@ -375,6 +476,8 @@ static int run(void *data, int argc, char **argv)
             status = one ? one : status;
         }
         error = out_fini(&command.out);
+        out_fini(&command.headings);
+        vec_free(&command.parts);
     }
     end_threads(&command);
     if (error) {

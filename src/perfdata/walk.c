@@ -73,13 +73,16 @@ void perfdata_need_pages(const struct spex_perfdata *file, uint64_t from, uint64
 #endif
 }
 
-/* What was read is not needed again soon: keeps resident memory small for files of any size. */
+/*
+ * What was read is not needed again soon: keeps resident memory small for files of any size. The
+ * last DROP_BEHIND bytes stay, since threads may still be reading them (spex dump).
+ */
 static void drop_read(struct walk *walk)
 {
-    if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
+    if (!walk->file->mapped || walk->position - walk->dropped < 2 * DROP_BEHIND)
         return;
-    perfdata_drop_pages(walk->file, walk->dropped, walk->position);
-    walk->dropped = walk->position;
+    perfdata_drop_pages(walk->file, walk->dropped, walk->position - DROP_BEHIND);
+    walk->dropped = walk->position - DROP_BEHIND;
 }
 
 /* Bytes that follow a record and are not in its size; 0 for nearly all types. */
