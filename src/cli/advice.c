@@ -55,7 +55,7 @@ void advice_do(struct profile *p, const struct spex_finding *finding, unsigned i
     free(text);
 }
 
-/* The command with the files that it has to read. */
+/* Writes the command, with the files that it has to read. */
 static void name_command(const struct profile *p, const char *command, char *text, size_t size)
 {
     size_t n = (size_t)snprintf(text, size, "%s", command);

@@ -11,7 +11,7 @@ struct advice {
     struct spex_sink sinks[SPEX_SINKS_MAX];
     size_t sink_count;
 };
-/* wanted false: samples go to sink alone, and there are no findings. It may be {0}: none. */
+/* Without wanted, samples go only to sink, and there are no findings. sink may be {0}: none. */
 struct advice advice_new(struct profile *profile, bool wanted, struct spex_sink sink);
 /* Adds another sink, which may run at the same time. */
 void advice_feed(struct advice *advice, struct spex_sink sink);
@@ -19,11 +19,11 @@ void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);
 
-/* Text: a paragraph for each, after a blank line; none if the user chose columns. */
+/* Text: a paragraph for each finding, after a blank line; nothing if the user chose columns. */
 void advice_print(const struct advice *advice, struct profile *profile);
-/* "findings": in JSON. */
+/* Writes the findings as a member of a JSON object. */
 void advice_json(const struct advice *advice, struct json *json);
-/* What to do about one of them. */
+/* Writes what to do about a finding. */
 void advice_do(struct profile *profile, const struct spex_finding *finding, unsigned indent);
 
 #endif

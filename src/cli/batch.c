@@ -28,7 +28,7 @@ static void name_file(char path[BATCH_PATH], const char *place, size_t index, co
     snprintf(path, BATCH_PATH, "%.4000s/%zu.%s", place, index, what);
 }
 
-/* In a process of its own: what the model counted goes into a file. */
+/* Runs a program in a child process, and writes what the model counted to a file. */
 static int run_one(const struct batch_run *job, const char *place, size_t index)
 {
     char data[BATCH_PATH], counts[BATCH_PATH];
@@ -112,7 +112,7 @@ static bool take(struct batch_run *job, const char *place, size_t index)
     return job->done;
 }
 
-/* A run has ended: takes what it counted, shows what it said. Its exit code. */
+/* Handles the end of a run: reads its counts, shows its output. Returns its exit code. */
 static int end(struct batch_run *job, const char *place, size_t index, int how)
 {
     bool good = take(job, place, index) && WIFEXITED(how) && !WEXITSTATUS(how);

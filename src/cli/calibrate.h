@@ -1,4 +1,4 @@
-/* What spex calibrate measures, where, and what it writes. */
+/* What spex calibrate measures, where it measures, and what it writes. */
 #ifndef CLI_CALIBRATE_H
 #define CLI_CALIBRATE_H
 
@@ -7,12 +7,15 @@
 
 enum { CALIBRATE_WORDS = 96, CALIBRATE_HOW = 200 };
 
-/* The middle one of several runs, and where the middle half of them lies. Sizes: what holds. */
+/*
+ * The median of several runs, and the range of the middle half of them. For sizes: the range that
+ * the size is in.
+ */
 struct measured {
     double value, low, high;
 };
 
-/* A number of a core as it was measured: a row of calibrate.def. */
+/* A measured number of a core: a row of calibrate.def. */
 struct calibrate_value {
     bool known;
     struct measured measured;
@@ -34,16 +37,16 @@ struct calibrate {
     enum calibrate_where where;
     const char *cpu; /* CPU of the model */
     const char *via;
-    unsigned runs; /* runs of each benchmark, if there is a clock */
+    unsigned runs; /* how often each benchmark runs, if there is a clock */
     char micro[BATCH_PATH], place[BATCH_PATH];
     char clock[16]; /* "cycles" or "counter", from the first run; "" under the model */
     struct calibrate_known *known;
     size_t known_count, known_capacity;
     struct calibrate_value *values; /* ordered like calibrate_claims */
-    int status;                     /* if not CLI_OK, nothing more is run and results are 0 */
+    int status; /* once this is not CLI_OK, nothing more is run and results are 0 */
 };
 
-/* Rows of calibrate.def; NULL past the last. */
+/* The n-th row of calibrate.def; NULL past the last. */
 struct calibrate_claim {
     const char *key;
     struct measured (*measure)(struct calibrate *c);
@@ -51,27 +54,28 @@ struct calibrate_claim {
 };
 const struct calibrate_claim *calibrate_claim(size_t index);
 
-/* The value of a key: measured when it is first asked for. */
+/* The value for a key; it is measured when it is first asked for. */
 const struct calibrate_value *calibrate_value(struct calibrate *c, const char *key);
 
 /*
- * Cycles that a benchmark takes for each of its units (src/micro). pages: with pages of 4 KB; else
- * they are so large that translation adds nothing. again: without what only the first rounds have.
+ * How many cycles a benchmark takes per unit of work (src/micro). PAGES: with pages of 4 KB; else
+ * pages are so large that translation adds nothing. AGAIN: without what happens only in the first
+ * rounds.
  */
 enum calibrate_how { CALIBRATE_PLAIN = 0, CALIBRATE_PAGES = 1, CALIBRATE_AGAIN = 2 };
 struct measured calibrate_cost(struct calibrate *c, unsigned how, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Checks that the clock counts cycles of a core: CLI_OK, or CLI_DATA after a message. */
+/* Checks that the clock counts core cycles: CLI_OK, or CLI_DATA after a message. */
 int calibrate_clock(struct calibrate *c);
 
-/* The preset: what was measured, and the rest as in base (text of a file of share/cpus). */
+/* Writes the preset: what was measured, and the rest from base (text of a file in share/cpus). */
 int calibrate_write(struct calibrate *c, const char *base, const char *base_name,
                     const struct output *output);
 
 /*
- * What samples say of loads whose latency and source are known, and spex verify of the records.
- * CLI_OK, or the exit code of what failed.
+ * Compares samples with loads whose latency and source are known, and runs spex verify on the
+ * records. CLI_OK, or the exit code of what failed.
  */
 int calibrate_samples(struct calibrate *c, struct out *out);
 

@@ -1,6 +1,6 @@
 /*
- * Numbers of a core from microbenchmarks. None looks at what the model was told: it sees cycles
- * alone, as on hardware.
+ * Derives numbers of a core from microbenchmarks. None of them reads the model's parameters: they
+ * see only cycles, as on hardware.
  */
 #include "calibrate.h"
 
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { LOADS = 40000, PAGE = 4096 + 64 /* a line of each page, not all in the same set */ };
+enum { LOADS = 40000, PAGE = 4096 + 64 /* one line in each page, not all in the same set */ };
 
 static double value(struct calibrate *c, const char *key)
 {
@@ -32,7 +32,7 @@ static struct measured times(struct measured m, double by)
     return (struct measured){m.value * by, m.low * by, m.high * by};
 }
 
-/* From cycles for each to how many in a cycle. */
+/* Converts cycles per operation to operations per cycle. */
 static struct measured rate(struct measured m)
 {
     if (m.value <= 0 || m.low <= 0)
@@ -40,12 +40,12 @@ static struct measured rate(struct measured m)
     return (struct measured){1 / m.value, 1 / m.high, 1 / m.low};
 }
 
-/* ---- what holds so many ---- */
+/* ---- capacities ---- */
 
-/* Whether the benchmark with n items takes more cycles than the limit. */
+/* Does the benchmark with n items take more cycles than the limit? */
 typedef bool more(struct calibrate *c, unsigned n, double limit);
 
-/* The most from low to high that do not: by halves, to the step. */
+/* The largest n from low to high that does not take more, by bisection down to `step`. */
 static struct measured most(struct calibrate *c, more *test, double limit, unsigned low,
                             unsigned high, unsigned step)
 {
@@ -59,7 +59,7 @@ static struct measured most(struct calibrate *c, more *test, double limit, unsig
     return (struct measured){low, low, high - 1};
 }
 
-/* The same from low on, whatever it is, to the 16th part; 0 if it is not found below the end. */
+/* The same, doubling n from low on, to within a 16th; 0 if it is not found below the end. */
 static struct measured size_from(struct calibrate *c, more *test, double limit, unsigned low,
                                  unsigned end)
 {
@@ -112,7 +112,7 @@ static struct measured dram_latency(struct calibrate *c)
     return calibrate_cost(c, CALIBRATE_PLAIN, "cold 64M %d 16000", PAGE);
 }
 
-/* A line is 64 bytes, so bytes a cycle are lines in 64 cycles. */
+/* A line has 64 bytes, so the bytes per cycle are the lines per 64 cycles. */
 static struct measured reading(struct calibrate *c, unsigned size, unsigned passes)
 {
     return rate(calibrate_cost(c, CALIBRATE_AGAIN, "read %u %u", size, passes * size));
@@ -204,8 +204,8 @@ static struct measured calls(struct calibrate *c, unsigned depth)
 }
 
 /*
- * One more call takes as long as a misprediction, and so does the next: a branch target buffer that
- * is full makes a single such step.
+ * One more call takes as long as a misprediction, and so does the next: a full branch target buffer
+ * makes only a single such step.
  */
 static bool calls_more(struct calibrate *c, unsigned depth, double limit)
 {
@@ -246,7 +246,7 @@ static bool apart_stores(struct calibrate *c, unsigned count, double limit)
     return apart(c, "stores", count).value > limit;
 }
 
-/* The two loads, and the branch between them, are in the window, too. */
+/* The two loads and the branch between them are in the window, too. */
 static struct measured rob(struct calibrate *c)
 {
     double limit = 1.7 * apart(c, "nops", 4).value;

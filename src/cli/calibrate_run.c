@@ -16,7 +16,7 @@
 
 enum { LINE = 4096, RUNS_MOST = 64, ARGUMENTS = 12 };
 
-/* The words, in place, after what stands before them; NULL at the end. */
+/* Splits words in place, appends them to argv; NULL ends it. */
 static void split(char *words, const char **argv, size_t count)
 {
     char *rest = words, *word;
@@ -80,7 +80,8 @@ static int run_model(struct calibrate *c, bool pages, const char *words, struct 
                             .options = {.event = "arm_spe/ts_enable=1/",
                                         .cpu = c->cpu,
                                         .aux = ",64K",
-                                        .period = 0xffffff00, /* no samples: all is counted */
+                                        /* no samples: everything is counted */
+                                        .period = 0xffffff00,
                                         .seed = 1,
                                         .deterministic = true,
                                         .model = {.items = model, .count = pages ? 1 : 2}}};
@@ -102,7 +103,10 @@ static int run_model(struct calibrate *c, bool pages, const char *words, struct 
     return CLI_OK;
 }
 
-/* Exact, so once is enough; twice as much less the first half is what is left when it goes on. */
+/*
+ * Counts are exact, so one run is enough. The cost of steady state is that of twice the work minus
+ * that of the work.
+ */
 static int cost_model(struct calibrate *c, unsigned how, const char *words, struct measured *m)
 {
     struct summing once = {0}, twice = {0};
@@ -142,7 +146,7 @@ static void become(const struct calibrate *c, char *words, int output)
     _exit(CLI_DATA);
 }
 
-/* Its line of output; its status as of waitpid, or -1. */
+/* Reads its line of output; returns its status as from waitpid, or -1. */
 static int listen(const struct calibrate *c, const char *words, char line[LINE])
 {
     char copy[CALIBRATE_WORDS];
@@ -221,8 +225,8 @@ struct measured calibrate_cost(struct calibrate *c, unsigned how, const char *fo
 }
 
 /*
- * Detects emulators, which translate code and leave out instructions that do nothing: no core
- * starts more than 16 instructions in a cycle, and an addition takes one cycle.
+ * Detects emulators, which translate code and leave out instructions without effect: no core starts
+ * more than 16 instructions in a cycle, or adds in less than a cycle.
  */
 int calibrate_clock(struct calibrate *c)
 {

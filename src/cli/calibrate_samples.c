@@ -1,5 +1,5 @@
 /*
- * spex calibrate compares samples with what it knows that it did: loads of one chain, all of which
+ * spex calibrate compares samples with what its benchmarks did: loads of one chain, all of which
  * come from one level.
  */
 #include "calibrate.h"
@@ -35,7 +35,7 @@ struct level {
 #define BEYOND                                                                                     \
     (BIT(L3) | BIT(SYSTEM_CACHE) | BIT(LOCAL_CLUSTER) | BIT(PEER_CLUSTER) | BIT(PEER_CORE))
 
-/* A command of spex in a process of its own, what it says into a file. */
+/* Runs a spex command in a child process, with its messages going to a file. */
 static int do_command(const char *const *argv, const char *output, bool quiet)
 {
     int count = 0, how;
@@ -123,7 +123,7 @@ static void say(struct calibrate *c, struct level *level, struct out *out)
                  share < 0.9 ? ", where these loads did not find their data" : "");
 }
 
-/* Where the kernels lie is in what the benchmark printed. */
+/* The output of the benchmark says where its kernels are. */
 static int look(struct level *level, const char *data, const char *output)
 {
     char line[400] = "", *end = NULL;

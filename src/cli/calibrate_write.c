@@ -1,4 +1,4 @@
-/* The preset of what spex calibrate measured: a file of the form of share/cpus. */
+/* Writes what spex calibrate measured as a preset, in the form of the files in share/cpus. */
 #include "calibrate.h"
 
 #include "account/config.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What has a number of sets that is a power of two; unit: bytes of a way of a set. */
+/* Structures whose number of sets is a power of two; unit: bytes in one way of a set. */
 static const struct geometry {
     const char *size, *ways;
     unsigned unit, most;
@@ -23,8 +23,8 @@ static double sets_near(double size, unsigned way)
 }
 
 /*
- * The size nearest to what was measured that so many ways can make; other ways if that is more than
- * 5% off.
+ * The size nearest to the measured one that this number of ways can make; with other ways if that
+ * is more than 5% off.
  */
 static double fit(double size, const struct geometry *g, unsigned *ways)
 {
@@ -64,7 +64,7 @@ static const struct calibrate_value *value_of(const struct calibrate *c, const c
     return NULL;
 }
 
-/* A whole number that the key may have. */
+/* A whole number that the key accepts. */
 static unsigned whole(const struct uarch_parameter *p, double value)
 {
     double n = round(value);
@@ -83,7 +83,7 @@ static void write_number(struct writing *w, const char *key, unsigned n, const c
     fprintf(w->file, "%-18s %-8s ", key, text);
 }
 
-/* A line of the base whose key is a number of the model. */
+/* Rewrites a line of the base whose key is a number of the model. */
 static void write_line(struct writing *w, const struct uarch_parameter *p, unsigned old,
                        const char *source)
 {
@@ -96,7 +96,7 @@ static void write_line(struct writing *w, const struct uarch_parameter *p, unsig
             return;
         }
     }
-    if (!v || (v->measured.value <= 0 && p->min)) { /* not measured, or not found */
+    if (!v || (v->measured.value <= 0 && p->min)) { /* not measured or not found */
         write_number(w, p->key, old, p->unit);
         fprintf(w->file, "chosen: as %s (%s)\n", w->base_name, source);
         return;

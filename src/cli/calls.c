@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NEIGHBOURS = 8 }; /* callers and callees of a function in text */
+enum { NEIGHBOURS = 8 }; /* callers and callees of a function shown in text */
 
 static const struct table_column columns[] = {
     {"kind", "", TABLE_TEXT, 255, "function, caller or callee"},
@@ -89,7 +89,7 @@ void calls_free(struct calls *c)
     free(c);
 }
 
-/* Code without a symbol is one function for each file. */
+/* The code of a file without symbols counts as one function. */
 static uint32_t function_of(struct calls *c, const struct spex_symbol *symbol,
                             struct spex_module *module)
 {
@@ -144,7 +144,7 @@ static void add_edge(struct calls *c, uint32_t caller, uint32_t callee, const st
     add(&c->edges[n].sum, sum);
 }
 
-/* Walks up its stack; a function that is there several times counts once. */
+/* Adds a cell to the functions on its stack; one that occurs several times counts once. */
 static void add_cell(struct calls *c, uint32_t cell)
 {
     const uint64_t *key = c->cell_ids.keys[cell];
@@ -214,7 +214,7 @@ static int by_total(const void *a, const void *b)
     const struct function *x = *(const struct function *const *)a;
     const struct function *y = *(const struct function *const *)b;
     int order = more_first(&x->total, &y->total);
-    return order ? order : x < y ? -1 : x > y; /* ties stay in the order in which they came */
+    return order ? order : x < y ? -1 : x > y; /* equal ones keep the order in which they came */
 }
 
 static int by_sum(const void *a, const void *b)

@@ -1,6 +1,6 @@
 /*
- * report -g: functions by the time spent in them and below them, each with who called it and what
- * it called.
+ * report -g: functions by the time spent in them and in what they call, each with its callers and
+ * callees.
  */
 #ifndef CLI_CALLS_H
 #define CLI_CALLS_H
@@ -11,12 +11,12 @@ struct calls;
 
 struct calls *calls_new(struct profile *profile);
 void calls_free(struct calls *calls);
-/* A spex_sample_sink; its context is the calls. */
+/* A spex_sample_sink; the context is a struct calls. */
 void calls_sink(void *calls, const struct spex_sample *samples, size_t count);
-/* After the pass; the exit status. */
+/* Call it after the pass; returns the exit status. */
 int calls_print(struct calls *calls, struct profile *profile);
 
-/* Notes on the stacks of a profile, as comments; true if there are any stacks. */
+/* Prints notes on the stacks of a profile, as comments; true if there are any stacks. */
 bool calls_say(struct profile *profile, struct out *out);
 
 #endif

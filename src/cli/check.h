@@ -1,7 +1,7 @@
 /*
- * spex check: what its parts share. A case is one program on one CPU; it is run in one layout or
- * more, and its result is compared with that of the baseline, a file that spex check --update
- * writes (docs/check.md).
+ * What the parts of spex check share. A case is one program on one CPU; it is run in one or more
+ * layouts, and its result is compared with the baseline, a file that spex check --update writes
+ * (docs/check.md).
  */
 #ifndef CLI_CHECK_H
 #define CLI_CHECK_H
@@ -20,7 +20,7 @@ enum check_count {
     CHECK_MISPREDICTS,
     CHECK_COUNTS
 };
-/* In the baseline and in reports: the word, and the heading of a column. */
+/* In the baseline and in reports: the name and the column heading. */
 extern const char *const check_names[CHECK_COUNTS], *const check_headings[CHECK_COUNTS];
 
 /* ---- what is run ---- */
@@ -38,22 +38,22 @@ struct check_case {
 struct check_plan {
     struct check_case *items;
     size_t count, capacity;
-    char **texts; /* all that the cases point to */
+    char **texts; /* all texts that the cases point to */
     size_t text_count, text_capacity;
 };
 
-/* Keeps a text as long as the plan. */
+/* Keeps a text for as long as the plan exists. */
 char *check_keep(struct check_plan *plan, char *text);
 struct check_case *check_add(struct check_plan *plan);
 void check_plan_free(struct check_plan *plan);
 
 /*
- * Adds the cases of a suite file; standard has what it does not say. CLI_OK, or the exit code after
- * a message with the line.
+ * Adds the cases of a suite file; standard has the values that it leaves out. CLI_OK, or the exit
+ * code after a message with the line.
  */
 int check_suite(const char *path, const struct check_case *standard, struct check_plan *plan);
 
-/* ---- what came out ---- */
+/* ---- results ---- */
 
 struct check_line {
     char *file; /* without its directory */
@@ -70,11 +70,11 @@ struct check_function {
 
 struct check_result {
     char *name, *cpu;
-    char model[20]; /* what was modelled; results of other models are not comparable */
+    char model[20]; /* identifies the model: results of different models cannot be compared */
     uint64_t layouts;
-    uint64_t counts[CHECK_COUNTS]; /* the median over the layouts, each for itself */
-    uint64_t low, high;            /* cycles: the least and the most */
-    uint64_t kernel, time;         /* cycles of system calls, which are in those; modelled ns */
+    uint64_t counts[CHECK_COUNTS]; /* the median over the layouts, for each count separately */
+    uint64_t low, high;            /* range of cycles over the layouts */
+    uint64_t kernel, time;         /* cycles of system calls, which cycles include; modelled ns */
     struct check_function *functions;
     size_t function_count, function_capacity;
 };
@@ -85,22 +85,22 @@ struct check_results {
     char spex[32]; /* the version that made them */
 };
 
-/* The function that stands for all that are too small to name. */
+/* The name for all functions that are too small to be listed. */
 #define CHECK_OTHERS "[others]"
 
 void check_result_free(struct check_result *result);
 void check_results_free(struct check_results *results);
-/* Adds one with copies of these names. */
+/* Adds a result with copies of these names. */
 struct check_result *check_results_add(struct check_results *all, const char *name,
                                        const char *cpu);
-/* NULL if there is none. */
+/* NULL if there is no such result. */
 struct check_result *check_results_find(const struct check_results *all, const char *name,
                                         const char *cpu);
-/* Adds an empty one with a copy of the name. */
+/* Adds an empty function with a copy of the name. */
 struct check_function *check_function_add(struct check_result *result, const char *name);
 struct check_line *check_line_add(struct check_function *function, const char *file, unsigned line);
 
-/* The runs of all cases, several at a time; results are in the order of the cases. */
+/* Runs all cases, several at a time; results are in the order of the cases. */
 struct check_engine {
     const char *qemu, *qemu_cpu;
     uint64_t seed, jobs;
@@ -109,30 +109,33 @@ int check_run(struct check_plan *plan, const struct check_engine *engine,
               struct check_results *results);
 
 /*
- * The exact counts of one run by function and line; kernel: with the cycles of system calls. CLI_OK
- * or the exit code after a message.
+ * Reads the exact counts of one run by function and line; kernel: with the cycles of system calls.
+ * CLI_OK or the exit code after a message.
  */
 int check_collect(const char *profile, bool kernel, struct check_result *result);
-/* Of several layouts one: medians. At least one; results[0] becomes the answer. */
+/* Combines the results of several layouts, at least one, into medians in results[0]. */
 void check_median(struct check_result *results, size_t count);
 
 /* ---- the baseline ---- */
 
-/* CLI_OK, or the exit code after a message; a file that is not there is CLI_OK without results. */
+/*
+ * Reads a baseline: CLI_OK, or the exit code after a message. A missing file is CLI_OK without
+ * results.
+ */
 int check_baseline_read(const char *path, struct check_results *results, bool *there);
 int check_baseline_write(const char *path, const struct check_results *results);
-/* Takes what is new into old: results of the same case are replaced. */
+/* Moves new results into old; they replace results of the same case. */
 void check_baseline_merge(struct check_results *old, struct check_results *new);
 
-/* ---- the comparison ---- */
+/* ---- comparison ---- */
 
 enum check_verdict {
     CHECK_SAME,   /* within the threshold */
-    CHECK_SLOWER, /* beyond it */
+    CHECK_SLOWER, /* beyond the threshold */
     CHECK_FASTER,
-    CHECK_SPREAD, /* beyond it, and no more than layouts make */
+    CHECK_SPREAD, /* beyond the threshold, but not beyond what layouts differ by */
     CHECK_NEW,    /* not in the baseline */
-    CHECK_OTHER,  /* the baseline is of another model: not compared */
+    CHECK_OTHER,  /* the baseline was made with another model: not compared */
 };
 extern const char *const check_verdicts[];
 
@@ -144,10 +147,11 @@ struct check_change {
 void check_compare(const struct check_case *c, const struct check_result *before,
                    const struct check_result *after, struct check_change *change);
 
-/* A function, or a line of one, that has more or fewer cycles than before. */
+/* A function, or one of its lines, with more or fewer cycles than before. */
 struct check_blame {
-    const struct check_function *before, *after; /* NULL: there was none, is none */
-    int64_t cycles;                              /* more */
+    /* NULL: it did not exist before, or no longer exists */
+    const struct check_function *before, *after;
+    int64_t cycles; /* positive: more than before */
     struct check_blamed_line {
         const struct check_line *before, *after;
         int64_t cycles;
@@ -155,7 +159,7 @@ struct check_blame {
     size_t line_count;
 };
 enum { CHECK_BLAMED = 6 };
-/* The functions that make up the change, most first; how many. */
+/* The functions that make up the change, largest first; returns their number. */
 size_t check_blame(const struct check_change *change, struct check_blame blames[CHECK_BLAMED]);
 
 /* ---- printing ---- */
@@ -165,8 +169,8 @@ extern const char *const check_formats[];
 struct check_report {
     const struct check_change *changes;
     size_t count;
-    const char *baseline; /* its path; NULL: there is none */
-    size_t missing;       /* cases of the baseline that were not run, though all were asked for */
+    const char *baseline; /* path of the baseline; NULL: there is none */
+    size_t missing;       /* cases of the baseline that were not run, although all were asked for */
 };
 void check_print(struct out *out, enum check_format format, const struct check_report *report);
 void check_print_data(struct out *out, enum check_format format, const struct check_report *report);

@@ -1,4 +1,4 @@
-/* The baseline of spex check as a file: docs/check.md, "The baseline". */
+/* Reads and writes the baseline of spex check: docs/check.md, "The baseline". */
 #include "check.h"
 #include "output.h"
 
@@ -25,7 +25,7 @@ static void put_counts(struct json *to, const uint64_t counts[CHECK_COUNTS])
     }
 }
 
-/* One line of the file. */
+/* Writes one line of the file. */
 static void put_function(struct json *to, const struct check_function *f)
 {
     json_object(to);
@@ -131,7 +131,7 @@ static bool get_function(const struct json_value *v, struct check_result *r)
     return get_counts(v, f->counts);
 }
 
-/* NULL, or what is not as it should be. */
+/* Returns NULL, or what is wrong. */
 static const char *get_result(const struct json_value *v, struct check_results *all)
 {
     const char *name, *cpu, *model;

@@ -1,4 +1,4 @@
-/* From the exact counts of a run by instruction to those by function and line. */
+/* Sums the exact counts of a run from instructions to functions and lines. */
 #include "check.h"
 
 #include "base/memory.h"
@@ -24,7 +24,7 @@ struct collecting {
     size_t count, capacity;
 };
 
-/* A function's name; code without one by its file, since its addresses mean nothing later. */
+/* A function's name; for code without one its file's name, since addresses mean nothing later. */
 static char *name_of(const struct spex_place *place)
 {
     char *name = NULL;
@@ -86,7 +86,7 @@ static void add_up(uint64_t to[CHECK_COUNTS], const uint64_t counts[CHECK_COUNTS
         to[n] += counts[n];
 }
 
-/* Rows are in order of function, file and line. Lines with less than this are not worth a word. */
+/* Rows are ordered by function, file and line. Lines with fewer cycles than this are left out. */
 static void by_function(const struct collecting *c, uint64_t least, struct check_result *r)
 {
     struct check_function *f = NULL;
@@ -115,7 +115,7 @@ static void by_function(const struct collecting *c, uint64_t least, struct check
     }
 }
 
-/* The largest first; those that are nothing together in one. */
+/* Keeps the largest first; combines functions that are too small. */
 static void keep_large(struct check_result *r)
 {
     uint64_t small[CHECK_COUNTS] = {0};

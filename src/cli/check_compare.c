@@ -43,9 +43,8 @@ void check_compare(const struct check_case *c, const struct check_result *before
 /* ---- lines ---- */
 
 /*
- * Lines move when code before them changes. Both lists are in order, so they are laid side by side
- * so that the cycles of pairs differ as little as possible in all; what is left over is new, or
- * gone.
+ * Lines move when code before them changes. Both lists are in order; they are aligned so that the
+ * cycles of pairs differ as little as possible in total. Lines without a partner are new, or gone.
  */
 struct alignment {
     const struct check_function *a, *b;
@@ -63,7 +62,7 @@ static uint64_t *cost_at(const struct alignment *all, size_t i, size_t j)
     return &all->cost[i * all->width + j];
 }
 
-/* Whether line i of a and j of b may be the same; what that costs. */
+/* Can line i of a and line j of b be the same? If so, sets the cost of pairing them. */
 static bool pair_cost(const struct alignment *all, size_t i, size_t j, uint64_t *cost)
 {
     const struct check_line *x = &all->a->lines[i], *y = &all->b->lines[j];
@@ -164,8 +163,8 @@ static bool is_small(const struct check_blame *b, uint64_t whole)
 }
 
 /*
- * A function that only one side names, because it is just too small for the other, is one of the
- * others on both.
+ * A function that is listed on one side only, because it is just too small on the other, is counted
+ * with the others on both.
  */
 static size_t fold_small(struct check_blame *all, size_t count, uint64_t whole)
 {

@@ -1,4 +1,6 @@
-/* The report of spex check for people: on the terminal, and as Markdown for a pull request. */
+/*
+ * Prints the report of spex check for people: on the terminal, and as Markdown for a pull request.
+ */
 #include "check.h"
 #include "table.h"
 
@@ -9,7 +11,7 @@
 
 const char *const check_formats[] = {"text", "markdown", "json", "junit", NULL};
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 /* "+1.25%"; "=" for the same number. */
 static const char *change_text(char text[32], uint64_t before, uint64_t after)
@@ -56,14 +58,14 @@ static bool compared(const struct check_change *change)
     return change->before && change->verdict != CHECK_OTHER;
 }
 
-/* What deserves more words than its row. */
+/* Does the change deserve more than its row? */
 static bool is_beyond(const struct check_change *change)
 {
     return change->verdict == CHECK_SLOWER || change->verdict == CHECK_FASTER ||
            change->verdict == CHECK_SPREAD;
 }
 
-/* How far the least and the most of the layouts are from the median. */
+/* How far the layouts' lowest and highest counts are from the median. */
 static void spread_text(char text[64], const struct check_result *r)
 {
     double c = (double)r->counts[CHECK_CYCLES];
@@ -141,7 +143,7 @@ static double share(const struct check_change *c, const struct check_blame *b)
     return 100 * (double)b->cycles / (double)c->before->counts[CHECK_CYCLES];
 }
 
-/* ---- text ---- */
+/* ---- terminal ---- */
 
 static const struct table_column columns[] = {
     {"benchmark", "", TABLE_TEXT, 0, "", true},

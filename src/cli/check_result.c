@@ -1,4 +1,4 @@
-/* The results of spex check in memory: results, functions, lines; medians of several layouts. */
+/* The results of spex check in memory: functions, lines, and medians over layouts. */
 #include "check.h"
 
 #include "base/memory.h"
@@ -106,7 +106,7 @@ static int by_number(const void *a, const void *b)
     return ORDER(x, y);
 }
 
-/* The lower one of two in the middle: each number is one that was counted. */
+/* For an even number, the lower of the two in the middle, so that the result was really counted. */
 static uint64_t median(uint64_t *values, size_t count)
 {
     qsort(values, count, sizeof *values, by_number);
@@ -129,7 +129,7 @@ static struct check_line *line_of(const struct check_function *f, const struct c
     return NULL;
 }
 
-/* What the first layout has of functions and lines is what there is: code does not move. */
+/* The first layout decides which functions and lines exist: code does not move. */
 static void median_function(struct check_function *f, const struct check_result *results,
                             size_t count, uint64_t *values)
 {
@@ -162,7 +162,7 @@ void check_median(struct check_result *results, size_t count)
     struct check_result *r = &results[0];
     uint64_t *values = memory_get(count, sizeof *values);
     struct check_function *functions = memory_get(r->function_count + 1, sizeof *functions);
-    for (size_t f = 0; f < r->function_count; f++) { /* the first is still one of those compared */
+    for (size_t f = 0; f < r->function_count; f++) { /* the first layout is one of those compared */
         functions[f] = r->functions[f];
         functions[f].lines = memory_get(functions[f].line_count + 1, sizeof *functions[f].lines);
         memcpy(functions[f].lines, r->functions[f].lines,

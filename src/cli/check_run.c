@@ -1,4 +1,6 @@
-/* The runs of spex check: the same process each time, or one whose memory lies elsewhere. */
+/*
+ * Runs the programs of spex check: in the same process layout each time, or with memory elsewhere.
+ */
 #include "check.h"
 #include "batch.h"
 
@@ -28,8 +30,8 @@ static void *at(char *data, size_t size, uint64_t offset, uint64_t want)
 }
 
 /*
- * The segment behind which the heap begins gets more room for data that are zero, so the heap
- * begins later. Not where libraries are looked for beside the program: this is another file.
+ * Extends the zeroed data of the segment before the heap, so that the heap begins later. Not
+ * possible where libraries are looked for beside the program, since the copy is in another place.
  */
 static bool move_heap(char *data, size_t size, uint64_t by)
 {
@@ -48,7 +50,7 @@ static bool move_heap(char *data, size_t size, uint64_t by)
     return last != NULL;
 }
 
-/* A copy of the program whose heap begins elsewhere, in place of it. */
+/* Replaces the program by a copy whose heap begins elsewhere. */
 static void copy_program(struct batch_run *job, struct check_plan *plan, const char *to,
                          uint64_t by)
 {
@@ -69,7 +71,7 @@ static void copy_program(struct batch_run *job, struct check_plan *plan, const c
     free(data);
 }
 
-/* Moves stack, heap and mappings by what the layout's number says. */
+/* Moves stack, heap and mappings by amounts that follow from the layout's number. */
 static void move(struct batch_run *job, struct check_plan *plan, const char *place, size_t index,
                  uint64_t layout)
 {
@@ -99,7 +101,7 @@ static void add_number(uint64_t *hash, uint64_t number)
         *hash = (*hash ^ (number & 0xff)) * UINT64_C(0x100000001b3);
 }
 
-/* Numbers of another model are not compared. */
+/* Results of different models are not compared. */
 static int name_model(const struct check_case *c, char name[20])
 {
     struct spex_error error;
@@ -152,7 +154,8 @@ static void prepare(struct batch_run *job, struct check_plan *plan, const struct
                                           .qemu = engine->qemu,
                                           .qemu_cpu = engine->qemu_cpu,
                                           .aux = ",64K",
-                                          .period = 0xffffff00, /* no samples: all is counted */
+                                          /* no samples: everything is counted */
+                                          .period = 0xffffff00,
                                           .seed = engine->seed,
                                           .deterministic = true}};
     add_word(&job->options.model, "full");
@@ -175,7 +178,7 @@ static int check_end(const struct batch_run *job)
     return CLI_DATA;
 }
 
-/* The result of a case from its runs. */
+/* Makes the result of a case from its runs. */
 static int result_of(const struct check_case *c, const struct batch_run *runs, const char *model,
                      struct check_results *results)
 {

@@ -1,6 +1,6 @@
 /*
- * The suite file of spex check: the part of TOML that it needs. Keys before the first [name] are
- * for all benchmarks; strings, numbers, and arrays of strings.
+ * Reads the suite file of spex check: the part of TOML that it needs. Keys before the first [name]
+ * are for all benchmarks; values are strings, numbers, and arrays of strings.
  */
 #include "check.h"
 
@@ -38,7 +38,7 @@ static int wrong(const struct suite *s, const char *what, const char *word)
     return CLI_USAGE;
 }
 
-/* ---- what TOML is made of ---- */
+/* ---- TOML ---- */
 
 static void skip_blanks(struct suite *s, bool lines)
 {
@@ -62,7 +62,7 @@ static char *new_word(struct suite *s, const char *text, size_t size)
     return word;
 }
 
-/* "..." with escapes, or '...' without. */
+/* Either "..." with escapes, or '...' without. */
 static int read_string(struct suite *s)
 {
     static const char names[] = "\"\\nt", values[] = "\"\\\n\t";
@@ -124,7 +124,7 @@ static int read_value(struct suite *s)
     return CLI_OK;
 }
 
-/* ---- what the keys mean ---- */
+/* ---- keys ---- */
 
 static int one_text(struct suite *s, const char **to, const char *key)
 {
@@ -143,7 +143,7 @@ static int add_list(struct suite *s, struct cli_list *to)
     return CLI_OK;
 }
 
-/* A string is cut at its blanks. */
+/* A string is split at blanks. */
 static int set_command(struct suite *s)
 {
     struct value *v = &s->value;
@@ -228,7 +228,7 @@ static struct cli_list copy_list(const struct cli_list *from)
     return to;
 }
 
-/* The keys of a benchmark have been read: one case for each CPU. */
+/* Called when the keys of a benchmark have been read: makes one case for each CPU. */
 static int end_benchmark(struct suite *s)
 {
     if (!s->name) {

@@ -36,11 +36,14 @@ static void put(const char *before, const char *format, va_list args)
     free(text);
 }
 
-/* Files that spex query reads side by side tell of their progress, each by a thread of its own. */
+/* The files that spex query reads side by side report their progress from several threads. */
 static pthread_mutex_t progress_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool under_way; /* a line of progress stands on the terminal */
 
-/* On a terminal, ten times a second, and not for work that is soon done. The lock is held. */
+/*
+ * Is it time for a progress line? On a terminal, ten times a second, and not for work that is soon
+ * done. The lock is held.
+ */
 static bool progress_is_due(void)
 {
     enum { TENTHS = 5 };
@@ -136,7 +139,7 @@ void cli_note(const char *format, ...)
     va_end(args);
 }
 
-/* What malloc has given out to the whole process; 0 under a sanitizer's malloc. */
+/* How much malloc has given to the whole process; 0 under a sanitizer's malloc. */
 static uint64_t in_use(void)
 {
 #ifdef __GLIBC__
@@ -254,7 +257,7 @@ static int bad_value(const struct cli_option *option, const char *value, const c
     return cli_usage("--%s: '%s' is not %s", option->name, value, expected);
 }
 
-/* Stands for an option of perf that changes nothing here. */
+/* Stands for an option of perf that has no effect here. */
 static const struct cli_option nothing = {.type = CLI_FLAG};
 
 static int set_option(void *options, const struct cli_option *option, const char *value)
@@ -310,7 +313,7 @@ static const struct cli_option *find_long(const struct cli_command *command, con
     return NULL;
 }
 
-/* The option that a word starting with a dash names, by our name or perf's; and its value. */
+/* The option that a word starting with a dash names, as spelled by us or by perf; and its value. */
 static const struct cli_option *find_option(const struct cli_command *command, const char *word,
                                             const char **value)
 {
@@ -328,7 +331,7 @@ static const struct cli_option *find_option(const struct cli_command *command, c
     return option;
 }
 
-/* An operand that perf knows as a word: the file of that name does not exist. */
+/* An operand that perf treats as a word: no file of that name exists. */
 static const struct perf_word *perf_operand(const struct cli_command *command, const char *word)
 {
     const struct perf_word *perf = perf_word(command->name, word, strlen(word));

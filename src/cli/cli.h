@@ -43,15 +43,16 @@ struct cli_command {
     const char *details;  /* further paragraphs for `spex help NAME`, or NULL */
     const struct cli_option *options;
     size_t size; /* size of the options struct; it is zeroed and filled before run */
-    int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
-    bool pages;   /* its output is for people to read: through a pager on a terminal */
-    bool records; /* uses this machine's SPE: keeps the privileges of capabilities or set-user-ID */
+    /* argv holds operands only; argv[argc] is NULL */
+    int (*run)(void *options, int argc, char **argv);
+    bool pages;   /* prints for people to read: through a pager on a terminal */
+    bool records; /* uses this machine's SPE: keeps privileges from capabilities or set-user-ID */
 };
 
 /* Gives up the privileges of the file's capabilities or set-user-ID bit, for good. */
 void cli_give_up_privileges(void);
 
-/* --threads N of commands that use several; what it means. */
+/* The row of --threads N, for commands that use several threads. */
 #define CLI_THREADS(type, member)                                                                  \
     {                                                                                              \
         "threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                     \
@@ -59,14 +60,14 @@ void cli_give_up_privileges(void);
     }
 unsigned cli_threads(uint64_t option);
 
-/* The groups, in the order of help. */
+/* The groups of commands, in the order of help. */
 #define CLI_FIRST "The first day"
 #define CLI_WHY "Who is slow and why"
 #define CLI_RUNS "Other runs"
 #define CLI_OTHERS "For other programs"
 #define CLI_RECORDS "Records and the unit"
 
-/* --max-memory SIZE of commands that read; what it means. */
+/* The row of --max-memory SIZE, for commands that read. */
 #define CLI_MEMORY(at)                                                                             \
     {                                                                                              \
         "max-memory", 0, CLI_NUMBER, at, "SIZE",                                                   \
@@ -75,10 +76,10 @@ unsigned cli_threads(uint64_t option);
 
 #define COMMAND(name) extern const struct cli_command cli_##name;
 #include "cli/commands.def"
-/* All of them, NULL-terminated, in the order of help. */
+/* All commands, NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 
-/* Help on things that are not commands: `spex help features`. NULL-terminated. */
+/* Topics of help that are not commands: `spex help features`. NULL-terminated. */
 struct out;
 struct cli_topic {
     const char *name, *summary;
@@ -90,25 +91,25 @@ extern const struct cli_topic cli_topics[];
 void cli_wrap(struct out *out, const char *text, unsigned indent);
 
 /*
- * "spex NAME: text" and "spex: text" on stderr, in one line. Characters that a terminal would
- * act on are escaped as base/name.h says, so that any name may be part of it.
+ * Prints "spex NAME: text" or "spex: text" on stderr, in one line. Characters that control a
+ * terminal are escaped as base/name.h says, so that any name may be part of it.
  */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same without a newline: the text follows a word that may hold anything. */
+/* The same without a newline: `before`, which may contain anything, then the text. */
 void cli_put(const char *before, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Shows on a terminal how much of a long task is done; the next message, or the end, removes it. */
 void cli_progress(const char *name, uint64_t done, uint64_t size);
-/* The same for work that has no size: any line of text. */
+/* The same for work whose size is not known: any line of text. */
 void cli_progress_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_progress_end(void);
-void cli_progress_forget(void); /* somebody else has removed the line */
-/* Bytes of a regular file; 0 of anything else. */
+void cli_progress_forget(void); /* someone else has removed the line */
+/* The size of a regular file; 0 for anything else. */
 uint64_t cli_size(int fd);
-/* The same, with a pointer to help; returns CLI_USAGE. */
+/* Like cli_error, with a pointer to help; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A number as options take it: 0x, and the suffixes K, M, G (1024). */
+/* A number as options accept it: 0x, and the suffixes K, M, G (1024). */
 bool cli_number(const char *text, uint64_t *value);
 
 /* 1% or 0.5, as a fraction; false if it is neither. */
@@ -117,10 +118,10 @@ bool cli_percent(const char *text, double *fraction);
 /* Ends standard output: CLI_OK, or CLI_DATA after a message if not all could be written. */
 int cli_end_output(struct out *out);
 
-/* The candidate that starts with word, or is nearest (edit distance); NULL if none is near. */
+/* The candidate that starts with word, or the nearest one (edit distance); NULL if none is near. */
 const char *cli_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Whole input: a file, or standard input for "-" or NULL. The caller frees with cli_unload. */
+/* An entire input: a file, or standard input for "-" or NULL. cli_unload frees it. */
 struct cli_input {
     const char *name; /* shown in messages */
     uint8_t *data;
@@ -130,14 +131,14 @@ struct cli_input {
 bool cli_load(const char *path, struct cli_input *input); /* prints why and returns false */
 void cli_unload(struct cli_input *input);
 
-/* Columns of the terminal on stdout, $COLUMNS, or 0 when output is not a terminal. */
+/* Width of the terminal on stdout, or $COLUMNS; 0 when output is not a terminal. */
 unsigned cli_columns(void);
-/* Colour wanted on this stream: a terminal and NO_COLOR unset. */
+/* Should this stream have colour? It is a terminal and NO_COLOR is not set. */
 bool cli_colour(int fd);
 
 /*
- * Long output on a terminal goes through $SPEX_PAGER, $PAGER or less; width and colour stay those
- * of the terminal. Ending closes standard output and waits until the user leaves the pager.
+ * Sends long output through $SPEX_PAGER, $PAGER or less on a terminal; width and colour remain
+ * those of the terminal. Ending closes standard output and waits until the user leaves the pager.
  */
 void cli_pager_start(void);
 void cli_pager_end(void);

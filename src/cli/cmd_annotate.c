@@ -1,4 +1,7 @@
-/* spex annotate: which function, what was counted of it, and the screen; its tables: listing.c. */
+/*
+ * spex annotate: finds the function, counts its samples, shows the screen; listing.c makes the
+ * tables.
+ */
 #include "calls.h"
 #include "columns.h"
 #include "listing.h"
@@ -22,7 +25,7 @@ struct annotate_options {
 
 /* ---- samples ---- */
 
-enum { GROUP, CALLERS, GROUPS }; /* CALLERS: NULL: there are no call stacks */
+enum { GROUP, CALLERS, GROUPS }; /* the group CALLERS is NULL if there are no call stacks */
 
 struct annotate {
     struct spex_feed feed;             /* fills the groups */
@@ -43,15 +46,15 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         }
 }
 
-/* Counts of all functions, from which one is then chosen. */
+/* Counts for all functions, one of which is then chosen. */
 struct every {
     struct spex_group *pcs, *calls; /* instructions; callers, or NULL */
     struct spex_group *symbols;     /* functions */
 };
 
 /*
- * The rows of the chosen function, and of all lines (or NULL): from what was counted, unless that
- * was too much to be kept; then in a second pass.
+ * The rows of the chosen function, and of all lines (or NULL): from the counts for all functions if
+ * they were complete, else from a second pass.
  */
 static int count_function(struct profile *p, struct annotate *a, const struct every *every,
                           struct spex_group *lines)
@@ -101,7 +104,7 @@ static bool symbol_matches(const struct spex_symbol *symbol, const char *text, c
     return n == strlen(wanted) && !strncmp(text, wanted, n);
 }
 
-/* The row of the symbol that is meant: the hottest that matches, or the hottest of all. */
+/* The row of the requested symbol: the hottest that matches, or the hottest of all. */
 static const struct spex_symbol *choose(struct profile *p, struct spex_group *symbols,
                                         const char *wanted)
 {
@@ -215,9 +218,9 @@ static void hide_unknown(const struct profile *p, struct table *table, bool time
     }
 }
 
-/* What is known about the whole profile besides the function. */
+/* What is known about the whole profile, beyond the function. */
 struct whole {
-    const struct spex_group *symbols, *lines; /* lines NULL: a function was named */
+    const struct spex_group *symbols, *lines; /* lines is NULL if a function was named */
     const struct advice *advice;
 };
 

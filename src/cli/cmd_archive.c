@@ -1,4 +1,4 @@
-/* spex archive: a profile and the files that its names come from, as one tar file. */
+/* spex archive: puts a profile and the files that its names come from into one tar file. */
 #include "output.h"
 #include "profile.h"
 
@@ -23,14 +23,14 @@ struct tar {
     struct profile *profile;
     struct output output;
     struct out out;
-    struct out read_with; /* options of the command that reads it, elsewhere */
+    struct out read_with; /* options for the command that reads the archive on another machine */
     unsigned files;
-    bool failed; /* after a message: there will be no archive */
+    bool failed; /* a message was printed: there will be no archive */
 };
 
 /*
- * The name in the two fields that ustar has for it; false if it is too long, or would be a file
- * elsewhere when it is unpacked: profiles name files as they like.
+ * Splits the name over the two ustar fields; false if it is too long, or would lead out of the
+ * directory when it is unpacked: profiles can contain any file name.
  */
 static bool put_name(char header[BLOCK], const char *name)
 {
@@ -50,7 +50,7 @@ static bool put_name(char header[BLOCK], const char *name)
     return false;
 }
 
-/* A header of POSIX.1-1988: no owner, no time, so that the same files give the same bytes. */
+/* A header of POSIX.1-1988, without owner and time, so that the same files give the same bytes. */
 static bool put_header(struct tar *tar, const char *name, uint64_t size)
 {
     char header[BLOCK] = "";
@@ -117,7 +117,7 @@ static void put_file(struct tar *tar, const char *path, const char *name)
     close(fd);
 }
 
-/* As perf's cache names it; by path if there is no build id. */
+/* Uses the path in perf's cache; the recorded path if there is no build id. */
 static void put_elf(struct tar *tar, const struct module_elf *file, const struct module_id *id,
                     const char *path, const char *tail)
 {
@@ -133,9 +133,9 @@ static void put_elf(struct tar *tar, const struct module_elf *file, const struct
 static void put_module(struct tar *tar, struct spex_module *m)
 {
     char name[PATH_MAX];
-    lines_load(m); /* opens what it has */
+    lines_load(m); /* opens what the module has */
     if (m->kind == SPEX_MODULE_FILE) {
-        put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* the reader looks here */
+        put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* readers look at this path */
         put_elf(tar, &m->debug, &m->found, "", "/debug");
         if (m->alternate.elf) {
             struct module_id id = elf_build_id(m->alternate.elf);
@@ -151,7 +151,7 @@ static void put_module(struct tar *tar, struct spex_module *m)
     }
 }
 
-/* Files that data addresses are in are needed, too. */
+/* The files that data addresses belong to are needed, too. */
 static void look_up(void *context, const struct spex_sample *samples, size_t count)
 {
     struct profile *p = context;
@@ -167,7 +167,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The profile is perf.data; of several files each keeps its name. */
+/* A single profile becomes perf.data; several keep their names. */
 static void put_profile(struct tar *tar, const struct profile *p, struct out *read_with)
 {
     for (size_t i = 0; p->paths[i]; i++) {
@@ -183,7 +183,7 @@ static void put_profile(struct tar *tar, const struct profile *p, struct out *re
     out_char(read_with, 0);
 }
 
-/* jitdump files of compilers; one may be mapped several times. */
+/* Adds the jitdump files of compilers; one may be mapped several times. */
 static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
                       struct spex_symbols *symbols)
 {
@@ -218,7 +218,7 @@ static bool put_all(void *context, int fd)
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
         bool text = m->kind == SPEX_MODULE_KERNEL && !m->image.elf && m->source;
-        if (!text || !kallsyms) /* one for the kernel and its modules */
+        if (!text || !kallsyms) /* one file serves the kernel and its modules */
             put_module(tar, m);
         kallsyms |= text;
     }

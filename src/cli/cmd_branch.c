@@ -60,7 +60,7 @@ struct branch {
     struct spex_group *groups[SECTIONS];
 };
 
-/* Chooses the samples that have all of these fields and flags. */
+/* Chooses the samples that have all these fields and flags. */
 static size_t choose(const struct spex_sample *const *samples, size_t count, unsigned present,
                      unsigned flags, const struct spex_sample **chosen)
 {
@@ -94,9 +94,9 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
-enum { LEAST = 3 }; /* mispredicted samples of a branch that are more than chance */
+enum { LEAST = 3 }; /* mispredicted samples of a branch that are unlikely to be chance */
 
-/* Whether lines are known of none of the first rows: then their text is that of the address. */
+/* Have the first rows no source lines? Then their text is the address. */
 static bool no_lines(const struct spex_group *group, size_t rows)
 {
     char line[256], branch[256];

@@ -93,7 +93,7 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
     return table;
 }
 
-/* What a line is called, whatever its length; the caller frees it. */
+/* The name of a line, however long; the caller frees it. */
 static char *line_name(struct profile *p, const struct spex_sharing *s,
                        const struct spex_shared_line *line)
 {
@@ -194,7 +194,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
     const struct spex_shared_line *line;
     struct out *out = &p->out;
     size_t counts[4] = {0},
-           quiet = 0; /* harmful lines by kind, the last of them locks; harmless lines */
+           quiet = 0; /* number of harmful lines by kind, locks last; number of harmless lines */
     char a[32], b[32];
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
         if (line->score >= SPEX_FINDING_SCORE)

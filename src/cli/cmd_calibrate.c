@@ -1,4 +1,4 @@
-/* spex calibrate: the numbers of a core, measured, and a preset of them. */
+/* spex calibrate: measures the numbers of a core, and writes a preset with them. */
 #include "calibrate.h"
 #include "locate.h"
 
@@ -23,14 +23,14 @@ struct calibrate_options {
     bool samples;
 };
 
-/* What the file of the numbers that are not measured says. */
+/* The preset that provides the numbers that are not measured. */
 struct base {
     const char *name, *text;
     char *file; /* owned */
     struct cpu_choice cpu;
 };
 
-/* This machine, if it is one. */
+/* The MIDR of this machine; 0 if it is not known. */
 static uint64_t own_midr(struct native_machine *machine)
 {
     const char *root = secure_getenv("SPEX_ROOT");
@@ -38,7 +38,7 @@ static uint64_t own_midr(struct native_machine *machine)
     return native_machine_midr(machine, 0);
 }
 
-/* The preset of the same part; NULL if there is none. */
+/* The preset for the same part; NULL if there is none. */
 static const char *preset_of(uint64_t midr)
 {
     const uint64_t part = 0xff00fff0; /* implementer and part number */
@@ -70,7 +70,7 @@ static int read_base(const char *word, struct base *base)
     return CLI_OK;
 }
 
-/* ---- what was measured ---- */
+/* ---- results ---- */
 
 static int64_t base_number(const struct base *base, const char *key)
 {

@@ -24,7 +24,7 @@ static bool is_suite(const char *word)
     return n > 5 && !strcmp(word + n - 5, ".toml");
 }
 
-/* FILE.toml: FILE.json beside it. */
+/* For FILE.toml: FILE.json beside it. */
 static void standard_baseline(const char *suite, char *path, size_t size)
 {
     if (suite)
@@ -33,7 +33,7 @@ static void standard_baseline(const char *suite, char *path, size_t size)
         snprintf(path, size, "spex-check.json");
 }
 
-/* Leaves the cases of these names. */
+/* Keeps only the cases with these names. */
 static int choose(struct check_plan *plan, char **names)
 {
     size_t kept = 0;
@@ -70,7 +70,7 @@ static void copy_list(struct cli_list *to, const struct cli_list *from)
     }
 }
 
-/* Adds a program, named by its file and arguments. */
+/* Adds a program; its case is named after its file and arguments. */
 static void add_program(const struct check_case *standard, const char *name, char **argv,
                         struct check_plan *plan)
 {

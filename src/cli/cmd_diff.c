@@ -1,4 +1,4 @@
-/* spex diff: two profiles side by side; which differences are more than noise. */
+/* spex diff: compares two profiles, and shows which differences are more than noise. */
 #include "columns.h"
 
 #include "base/memory.h"
@@ -59,7 +59,7 @@ struct pair {
     double delta;
 };
 
-/* Two profiles, and what is compared. */
+/* Two profiles, and what is compared in them. */
 struct comparison {
     struct profile profiles[2];
     struct spex_group *groups[2];
@@ -67,10 +67,10 @@ struct comparison {
     struct pair *pairs;
     size_t count;
     bool timed;     /* both have timestamps */
-    double time[2]; /* ns of all */
+    double time[2]; /* total, in ns */
     uint64_t samples[2];
-    size_t beyond, slower, faster, left; /* rows that changed beyond noise; that changed in latency;
-                                            that are too small to show */
+    /* number of rows whose share changed beyond noise; whose latency changed; too small to show */
+    size_t beyond, slower, faster, left;
 };
 
 static int by_text(const void *a, const void *b)
@@ -100,7 +100,7 @@ static char *row_name(const struct spex_group *group, const struct spex_row *row
     return name;
 }
 
-/* Rows of both profiles by the text of their keys: addresses differ between builds. */
+/* Pairs rows of both profiles by the text of their keys: addresses differ between builds. */
 static struct pair *match(struct spex_group *const groups[2], size_t keys, size_t *count)
 {
     size_t most = spex_group_count(groups[0]) + spex_group_count(groups[1]), n = 0;
@@ -172,9 +172,9 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
 }
 
 /*
- * The time between samples is exact; which part of it a row has, or what the filters leave, would
- * differ if samples were drawn again, and so would what lies outside of them, in each thread. How
- * much the next run would differ beyond that, one run does not show.
+ * The time between samples is exact. What would differ if samples were drawn again is how that time
+ * is divided among rows, or what filters leave of it, and the time outside of samples in each
+ * thread. How much more the next run would differ cannot be seen from one run.
  */
 static double variance_of(const struct comparison *c, const struct spex_row *row, unsigned side)
 {
@@ -199,7 +199,7 @@ static double time_ratio(const struct comparison *c, struct spex_interval *inter
     return ratio;
 }
 
-/* As percent with one decimal: no -0.0. */
+/* In percent with one decimal, never -0.0. */
 static double tenths(double share)
 {
     return round(1000 * share) / 10 + 0.0;
@@ -246,7 +246,7 @@ static double share_in(const struct comparison *c, const struct pair *pair, unsi
     return pair->rows[side] ? ratio_of(pair->rows[side]->stats.samples, c->samples[side]) : 0;
 }
 
-/* What a pair has in A and in B: time as part of A's, or samples of each. */
+/* The size of a pair in A and in B: time relative to A's, or share of samples in each. */
 static double part_in(const struct comparison *c, const struct pair *pair, unsigned side)
 {
     return c->timed ? time_in(pair, side) / c->time[0] : share_in(c, pair, side);
@@ -273,7 +273,7 @@ static void fill_time(struct table *table, const struct comparison *c, const str
         table_style(table, "time_verdict", b > a ? TABLE_HOT : TABLE_BOLD);
 }
 
-/* Returns whether the share of samples changed beyond noise. */
+/* Fills in the share of samples; returns whether it changed beyond noise. */
 static bool fill_share(struct table *table, const struct comparison *c, const struct pair *pair)
 {
     uint64_t n[2];
@@ -367,7 +367,7 @@ static struct table *make_table(struct comparison *c)
     return table;
 }
 
-/* CLI_DATA if B takes more time than A by more than this, and not by noise. */
+/* CLI_DATA if B takes longer than A by more than `most`, and not because of noise. */
 static int judge(const struct comparison *c, double most, const char *text)
 {
     struct spex_interval i;
@@ -410,7 +410,7 @@ static void print_json(struct comparison *c, const struct table *table)
     json_end(&to);
 }
 
-/* The answer, then how many operations there were. */
+/* Prints the answer, then how many operations there were. */
 static void print_answer(struct comparison *c, size_t rows)
 {
     struct profile *p = c->profiles;
@@ -448,7 +448,7 @@ static bool has(const struct spex_findings *findings, enum spex_finding_kind kin
     return false;
 }
 
-/* Findings of A that B does not have are solved; the rest remain to be done. */
+/* A finding that B no longer has is solved; the others remain to be done. */
 static void print_findings(struct comparison *c)
 {
     struct profile *p = &c->profiles[0];
@@ -459,7 +459,7 @@ static void print_findings(struct comparison *c)
         for (size_t i = 0; (finding = spex_findings_at(c->advice[s].findings, i)); i++) {
             bool both = has(c->advice[!s].findings, finding->kind);
             if (!s && both)
-                continue; /* B's finding of this kind is shown instead */
+                continue; /* B's finding of the same kind is shown instead */
             if (!any)
                 out_char(&p->out, '\n');
             any = true;
@@ -563,7 +563,7 @@ static int run_diff(void *options, int argc, char **argv)
         advice_free(&c.advice[s]);
         spex_group_free(c.groups[s]);
     }
-    /* each profile's notes on its input; an empty B may have text of its own */
+    /* closing prints each profile's notes; an empty B may have text of its own */
     int first = profile_close(&p[0]), second = profile_close(&p[1]);
     return first ? first : second;
 }

@@ -1,4 +1,7 @@
-/* spex doctor: what is here of what spex can use, what each missing piece costs, how to get it. */
+/*
+ * spex doctor: which of the things that spex can use are installed, what each missing one costs,
+ * and how to get it.
+ */
 #include "cli.h"
 #include "locate.h"
 #include "run.h"
@@ -21,11 +24,14 @@ struct doctor_options {
     int format;
 };
 
-/* What is looked for. look: true if it is there; found says what, or what is wrong with it. */
+/*
+ * One thing that is looked for. look: true if it is there; found says what it is, or what is wrong
+ * with it.
+ */
 struct piece {
     const char *name, *what;
     bool (*look)(char found[FOUND]);
-    const char *costs, *get; /* what lacking it costs, how to get it; NULL: look() advises */
+    const char *costs, *get; /* what is lost without it, how to get it; NULL: look() says how */
 };
 
 /* ---- looking ---- */
@@ -158,7 +164,7 @@ static const struct piece pieces[] = {
 /* clang-format on */
 enum { PIECES = sizeof pieces / sizeof *pieces };
 
-/* ---- saying ---- */
+/* ---- report ---- */
 
 static void print_text(struct out *out, const bool *here, char (*found)[FOUND], bool records)
 {

@@ -1,4 +1,4 @@
-/* spex export: a profile in the form that another tool reads; src/export has the formats. */
+/* spex export: writes a profile in a form that other tools read; src/export has the formats. */
 #include "cli/fleet.h"
 #include "cli/output.h"
 
@@ -32,7 +32,7 @@ struct export_command {
     bool print_ddl;
 };
 
-/* What is written, however many files it becomes. */
+/* What to write, into however many files. */
 struct asked {
     const struct export_settings *settings;
     const char *mode;
@@ -63,7 +63,7 @@ static int no_format(const char *name)
     return cli_usage("--to: '%s' is not one of %s", name, names);
 }
 
-/* What the format says about this profile, a line each. */
+/* Prints the format's notes on this profile, a line each. */
 static void tell_notes(struct out *notes)
 {
     out_char(notes, 0);
@@ -135,7 +135,10 @@ static int put_one(struct profile *p, const struct export_format *format, const 
     return status;
 }
 
-/* A directory gets samples.parquet and the tables beside it; id, if any, is part of their names. */
+/*
+ * A directory receives samples.parquet and the tables beside it; id, if any, is part of their
+ * names.
+ */
 static int put_directory(struct profile *p, const struct export_format *format,
                          const char *directory, const char *id, const struct asked *asked)
 {
@@ -157,7 +160,10 @@ static int put_directory(struct profile *p, const struct export_format *format,
 
 /* ---- partitions ---- */
 
-/* Names a profile by its size, beginning and end: the same one gets the same name again. */
+/*
+ * Names a profile after its size, beginning and end, so that the same profile always has the same
+ * name.
+ */
 static bool name_profile(int fd, uint64_t size, char id[17])
 {
     enum { PART = 1 << 16 };
@@ -189,7 +195,7 @@ static void put_value(struct out *out, const char *value)
     }
 }
 
-/* Puts the file below date=DAY/host=NAME; DAY is when the profile ended, in UTC. */
+/* Puts the file below date=DAY/host=NAME; DAY is the day when the profile ended, in UTC. */
 static int put_partition(struct profile *p, const struct export_format *format,
                          const char *directory, const struct asked *asked)
 {
@@ -270,7 +276,7 @@ static int run_format(const struct export_command *o, const struct export_format
     return profile_close(&p);
 }
 
-/* The server's own version where there is a server to ask. */
+/* Uses the server's own version if there is a server to ask. */
 static int print_ddl(const struct export_command *o)
 {
     struct ddl ddl = {.database = o->fleet.database,
@@ -283,7 +289,7 @@ static int print_ddl(const struct export_command *o)
         struct fleet_options asked = o->fleet;
         struct clickhouse_request request = {.query = "SELECT version()", .answer = &out};
         struct spex_error error;
-        asked.database = "system"; /* the database spex need not exist yet */
+        asked.database = "system"; /* the spex database may not exist yet */
         int status = fleet_connect(&asked, true, &server);
         if (status)
             return status;

@@ -1,4 +1,4 @@
-/* spex generate: seeded random conforming streams, whole or damaged. */
+/* spex generate: makes random conforming streams from a seed, intact or damaged. */
 #include "cli.h"
 #include "output.h"
 
@@ -65,7 +65,10 @@ static bool end(const char *name, struct out *out)
     return !problem;
 }
 
-/* One line per record that a perfect decoder finds: where, how long, and its bytes. */
+/*
+ * Writes one line for each record that a perfect decoder finds: where it is, its length and its
+ * bytes.
+ */
 static bool write_truth(void *context, int fd)
 {
     const struct work *w = context;
@@ -103,7 +106,7 @@ static bool write_stream(void *context, int fd)
     return end(w->options->output, &out);
 }
 
-/* The whole stream; CLI_OK, or CLI_DATA after a message. */
+/* Makes the whole stream at once; CLI_OK, or CLI_DATA after a message. */
 static int generate_whole(struct work *w)
 {
     const struct options *o = w->options;

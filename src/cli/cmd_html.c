@@ -1,4 +1,4 @@
-/* spex html: one page that shows what happened, for people who would rather look than read. */
+/* spex html: writes a page that shows what happened, for people who would rather look than read. */
 #include "output.h"
 #include "profile.h"
 
@@ -18,7 +18,7 @@ enum {
     SOURCES_TOLD = 5,
     PAGE_MOST = 3000000,
     PAGE_CODE = 160 << 10
-}; /* bytes of a page; the part of them that is not data */
+}; /* bytes of a page; how many of them are not data */
 
 static void write_strings(struct json *json, const char *const *list, size_t count)
 {
@@ -28,7 +28,10 @@ static void write_strings(struct json *json, const char *const *list, size_t cou
     json_end(json);
 }
 
-/* What was profiled and how; and the filters, so that the page can show the equivalent command. */
+/*
+ * Writes what was profiled and how; also the filters, so that the page can show the equivalent
+ * command.
+ */
 static void write_about(struct profile *p, struct json *json)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);
@@ -52,7 +55,7 @@ static void write_about(struct profile *p, struct json *json)
     JSON_MEMBER(json, "machine", string, info->cpudesc);
 }
 
-/* Whoever gets the page gets these. */
+/* Warns which source files the page contains: whoever gets the page gets these. */
 static int tell_sources(const struct report *report, struct output *output)
 {
     const char *file;
@@ -125,7 +128,8 @@ static int finish_page(const struct output *output, struct page *p)
 static int run_html(void *options, int argc, char **argv)
 {
     const struct html_options *o = options;
-    const bool together = o->profile.inputs.count; /* files of -i are the first profile */
+    /* files given with -i together are the first profile */
+    const bool together = o->profile.inputs.count;
     const unsigned count = (unsigned)argc + (together || !argc);
     int status = CLI_OK;
     if (count > 2)

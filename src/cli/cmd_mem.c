@@ -1,4 +1,4 @@
-/* spex mem: where data comes from, how long it takes, and which data. */
+/* spex mem: where data comes from, how long that takes, and which data it is. */
 #include "columns.h"
 #include "mem_type.h"
 
@@ -58,7 +58,10 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
-/* Without timestamps, execution: an operation that waits for another's data is not to blame. */
+/*
+ * Without timestamps, the execute latency: an operation that waits for another's data is not to
+ * blame.
+ */
 static double cost_of(const struct spex_row *row, bool timed)
 {
     return timed ? spex_row_time(row) : (double)row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
@@ -163,7 +166,7 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     cli_wrap(&p->out, text, 2);
 }
 
-enum { LEAST = 5 }; /* samples of a page or line that are more than chance */
+enum { LEAST = 5 }; /* samples of a page or line that are unlikely to be chance */
 
 /* Thousands of rows that wait equally long are not worth listing. */
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
@@ -221,7 +224,7 @@ static int print_section(struct profile *p, struct json *json, struct spex_group
 static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
                               "store_filter=1, or no filter)";
 
-/* One table by the keys asked for. */
+/* Prints one table, grouped by the keys asked for. */
 static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t count)
 {
     struct mem m = {.feed = {sizeof m, m.fed, 0}};

@@ -1,4 +1,4 @@
-/* spex open: look at a profile, in the browser or on the terminal. */
+/* spex open: shows a profile in the browser or on the terminal. */
 #include "output.h"
 #include "locate.h"
 #include "run.h"

@@ -1,4 +1,4 @@
-/* spex query: SQL over profiles by DuckDB; the engine is in src/query. */
+/* spex query: runs SQL over profiles in DuckDB; the engine is in src/query. */
 #include "cli/fleet_query.h"
 #include "cli/locate.h"
 #include "cli/output.h"
@@ -46,7 +46,7 @@ struct work {
     struct query *query;
     const char *sql;
     struct output output;
-    bool reported; /* a message says what went wrong */
+    bool reported; /* a message about the failure was printed */
 };
 
 /* ---- profiles ---- */
@@ -69,7 +69,7 @@ static struct spex_analysis *open_profile(void *user, const char *path, struct s
     return o->profile.analysis;
 }
 
-/* What was damaged or missing, once for each file. */
+/* Reports what was damaged or missing, once for each file. */
 static int close_profiles(struct work *w)
 {
     int status = CLI_OK;
@@ -123,7 +123,7 @@ static void put_row(void *user, const char *const *cells)
     rows_put(&a->rows, cells);
 }
 
-/* DuckDB's messages have several lines: what, where, and perhaps what else it could be. */
+/* DuckDB's messages have several lines: what is wrong, where, and perhaps a suggestion. */
 static void tell_error(struct work *w)
 {
     char *copy = memory_copy(query_error(w->query)), *text = copy;
@@ -168,7 +168,7 @@ static bool make(void *context, int fd)
         tell_error(w);
     else if (error)
         cli_error("cannot write: %s", strerror(error));
-    for (const struct opened *o = w->opened; ok && o; o = o->next) /* the SQL may name more */
+    for (const struct opened *o = w->opened; ok && o; o = o->next) /* the SQL may name more files */
         ok = !output_from(&w->output, o->path);
     return ok && !error && !output_mode(&w->output, w->command->mode);
 }
@@ -219,7 +219,9 @@ struct watcher {
     atomic_bool done;
 };
 
-/* The first signal ends the statement, the second one the program. end_watch() sends the last. */
+/*
+ * The first signal ends the statement, the second one the program. end_watch() sends the last one.
+ */
 static void *watch(void *context)
 {
     struct watcher *w = context;

@@ -1,4 +1,4 @@
-/* spex record: an AArch64 program under QEMU with the SPU attached, to perf.data. */
+/* spex record: runs an AArch64 program under QEMU with the SPU attached, and writes perf.data. */
 #include "cli.h"
 #include "locate.h"
 #include "run_file.h"
@@ -72,7 +72,7 @@ static void say(const struct record_options *o, const struct run *run,
              mega >= 0.1 ? "MB" : "kB");
 }
 
-/* When there are samples. */
+/* Sets when samples are taken. */
 static int set_regions(const struct record_options *o, struct run *run)
 {
     struct engine_options *e = &run->options;

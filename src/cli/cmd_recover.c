@@ -1,4 +1,4 @@
-/* spex recover: a whole file from a run whose spex was killed. */
+/* spex recover: makes a whole file from a run whose spex was killed. */
 #include "cli.h"
 #include "run_file.h"
 #include "table.h"

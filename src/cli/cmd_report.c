@@ -19,7 +19,7 @@ struct report_options {
 
 enum { SPLIT = 8 };
 
-/* "# threads: walk 12 61.2%, ..." where there is more than one. */
+/* Prints "# threads: walk 12 61.2%, ..." if there are several. */
 static void print_split(struct profile *p)
 {
     uint64_t kept = spex_analysis_totals(p->analysis)->kept;

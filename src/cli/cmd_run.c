@@ -1,4 +1,4 @@
-/* spex run: record a program and look at it, in one go. */
+/* spex run: records a program and shows the profile. */
 #include "record.h"
 
 #include "locate.h"
@@ -14,11 +14,12 @@
 #include <unistd.h>
 
 struct run_command {
-    struct record_options record; /* first, since spex record's option rows point into it */
+    /* first, because spex record's option rows refer to it by offset */
+    struct record_options record;
     bool html, mem, c2c, branch;
 };
 
-/* In a process of its own: a recording ends as its program does, perhaps by a signal. */
+/* Records in a child process: a recording ends as its program does, perhaps by a signal. */
 static int record_apart(const struct record_options *o, char **argv)
 {
     int how = 0;
@@ -41,7 +42,7 @@ static int record_apart(const struct record_options *o, char **argv)
     return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
 }
 
-/* $TMPDIR/spex-PROGRAM-XXXXXX.data, which exists; false after a message. */
+/* Creates $TMPDIR/spex-PROGRAM-XXXXXX.data; false after a message. */
 static bool name_profile(char *path, size_t size, const char *program)
 {
     char directory[OUTPUT_PATH];

@@ -1,6 +1,6 @@
 /*
- * spex script: one record a line, as text, JSON lines or CSV; or, with --itrace,
- * the samples that perf would make of the records, in perf script's format.
+ * spex script: prints one record a line, as text, JSON lines or CSV; or, with --itrace, the samples
+ * that perf would make from the records, in perf script's format.
  */
 #include "script_lines.h"
 
@@ -20,7 +20,7 @@ struct script_options {
 
 enum { LINE_ROOM = 2048, PERF_EVENTS = 10, APART = 128 /* what threads write */ };
 
-/* Where lines go, of one thread. */
+/* Where one thread's lines go. */
 struct writer {
     _Alignas(APART) struct script *script;
     struct script_lines *lines;
@@ -57,9 +57,9 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     script_lines_put(w->lines, w->out, samples, count);
 }
 
-/* ---- perf's synthesized samples (docs/schema.md names the letters) ---- */
+/* ---- perf's synthesized samples (docs/schema.md lists the letters) ---- */
 
-/* Returns how many lines: one. */
+/* Returns the number of lines, which is one. */
 static unsigned perf_line(struct writer *w, const struct spex_sample *sample, unsigned event)
 {
     const struct script *s = w->script;
@@ -114,11 +114,11 @@ static const struct {
     [INSTRUCTIONS] = {'i', 0, "instructions"},
 };
 
-/* ": period event:" as perf pads it. */
+/* Makes ": period event:" with perf's padding. */
 static void name_events(struct script *s)
 {
     for (unsigned i = 0; i < PERF_EVENTS; i++) {
-        /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
+        /* 6.1 makes an event only from mispredicted branches, later releases from every branch */
         const char *name =
             i == BRANCH && s->options->style == 0 ? "branch-miss" : perf_events[i].name;
         s->perf_events[i].size = (unsigned)snprintf(
@@ -157,7 +157,7 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
     }
 }
 
-/* ---- threads for the lines ---- */
+/* ---- making lines in several threads ---- */
 
 static void make_lines(void *context, void *item, unsigned thread,
                        const struct spex_sample *samples, size_t count)
@@ -185,7 +185,10 @@ static void free_lines(void *item)
 static const struct spex_sink_slices line_slices = {sizeof(struct out), make_lines, put_lines,
                                                     free_lines};
 
-/* Whether threads can make lines apart: how many may be asked for is not known to one of them. */
+/*
+ * Can several threads make lines? Not with a limit, since no thread knows how many lines the others
+ * made.
+ */
 static bool lines_apart(const struct script *s)
 {
     return !s->options->limit && s->period == 1 && script_lines_alone(s->writer.lines);
@@ -199,7 +202,7 @@ static int new_writer(struct script *s, struct writer *w)
                             (o->full_path ? SCRIPT_FULL_PATH : 0) | (o->itrace ? SCRIPT_PERF : 0));
 }
 
-/* One pass over the profile; the exit status. */
+/* Makes one pass over the profile; returns the exit status. */
 static int put_samples(struct script *s)
 {
     const unsigned threads = lines_apart(s) ? cli_threads(s->options->threads) : 0;
@@ -242,7 +245,7 @@ static int run_script(void *options, int argc, char **argv)
 {
     const struct script_options *o = options;
     struct profile p;
-    static struct script s; /* large; the process runs one command */
+    static struct script s; /* static because it is large; the process runs one command */
     s = (struct script){.p = &p, .options = o, .period = 1};
     (void)argc;
     if (o->itrace && o->profile.format != TABLE_AS_TEXT)
@@ -250,7 +253,7 @@ static int run_script(void *options, int argc, char **argv)
     int status = o->itrace ? parse_itrace(&s, o->itrace) : CLI_OK;
     if (status)
         return status;
-    /* perf's lines have no addresses of data and targets */
+    /* perf's lines have no data and target addresses */
     unsigned want = SPEX_WANT_TIME | SPEX_WANT_SYMBOL;
     want |= o->itrace ? 0 : SPEX_WANT_DATA | SPEX_WANT_BRANCH;
     if (o->profile.fields && strstr(o->profile.fields, "estimated_time"))
@@ -258,7 +261,7 @@ static int run_script(void *options, int argc, char **argv)
     if (o->profile.fields &&
         (strstr(o->profile.fields, "stack") || strstr(o->profile.fields, "callers")))
         want |= SPEX_WANT_STACK;
-    /* how far several threads read before the limit would depend on how many there are */
+    /* how far several threads read before the limit would depend on their number */
     struct spex_analysis_options more = {.size = sizeof more,
                                          .ordered = true,
                                          .want = want,

@@ -1,4 +1,4 @@
-/* spex ship: send the finished profiles of a directory to ClickHouse, each once. */
+/* spex ship: sends the finished profiles in a directory to ClickHouse, each once. */
 #include "fleet.h"
 #include "output.h"
 #include "spool.h"
@@ -20,11 +20,11 @@
 #include <unistd.h>
 
 enum {
-    LOOK_EVERY = 30, /* seconds between looks, for what inotify does not report */
+    LOOK_EVERY = 30, /* seconds between scans, for changes that inotify does not report */
     WAIT_FIRST = 2,
     WAIT_MOST = 300,
     CHILD_RETRY = 10,
-    TRIES = 5, /* how often a server that is up may refuse a file */
+    TRIES = 5, /* how often a server that is running may refuse a file */
     REASON_MOST = 4096
 };
 
@@ -60,7 +60,7 @@ static void on_signal(int number)
 {
     stop = number;
     if (child > 0)
-        kill(child, SIGKILL); /* a part left half is mended next time */
+        kill(child, SIGKILL); /* if only part of the file was sent, the next round replaces it */
 }
 
 /* ---- metrics ---- */
@@ -106,14 +106,14 @@ static bool put_metrics(void *context, int fd)
     return !error;
 }
 
-/* For the monitoring, whoever's it is: everybody may read it. */
+/* Readable by everyone, because any user's monitoring may collect it. */
 static void write_metrics(struct ship *s)
 {
     struct output output;
     if (!s->options->metrics || output_open(&output, s->options->metrics, 0))
         return;
     output_mode(&output, "644");
-    output_make(&output, put_metrics, s); /* says itself what goes wrong */
+    output_make(&output, put_metrics, s); /* prints its own messages */
     output_close(&output);
 }
 
@@ -144,7 +144,7 @@ static void send_file(const struct ship *s, const char *path)
     clickhouse_free(to.server);
 }
 
-/* What the child says, for people and as a reason; the text ends with a 0. */
+/* Reads the child's messages, to print them and as a reason; the text ends with a 0. */
 static void read_reason(int fd, char reason[REASON_MOST])
 {
     char rest[512];
@@ -200,7 +200,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
 
 /* ---- rounds ---- */
 
-/* Warnings about a file that was sent all the same; each line names the command already. */
+/* Prints warnings about a file that was sent nevertheless; each line already names the command. */
 static void tell_lines(const char *text)
 {
     for (size_t n; *text; text += n + (text[n] == '\n')) {
@@ -210,7 +210,7 @@ static void tell_lines(const char *text)
     }
 }
 
-/* False: the server is away, so the other files need not be tried. */
+/* False: the server is not available, so the other files need not be tried. */
 static bool ship_file(struct ship *s, struct spool_file *file)
 {
     char reason[REASON_MOST];
@@ -240,7 +240,7 @@ static bool ship_file(struct ship *s, struct spool_file *file)
     return true;
 }
 
-/* One pass over the spool; true if nothing waits for the server. */
+/* Makes one pass over the spool; true if no file waits for the server. */
 static bool ship_round(struct ship *s)
 {
     bool calm = spool_scan(&s->spool);
@@ -288,7 +288,10 @@ static int ship_all(struct ship *s)
     return CLI_OK;
 }
 
-/* It is made anew after each round: over no file that ship reads, nor where profiles wait. */
+/*
+ * The metrics file is rewritten after each round, so it must not be a file that ship reads, or lie
+ * where profiles wait.
+ */
 static int check_metrics(const struct ship *s)
 {
     const char *const inputs[] = {s->options->fleet.credentials, s->options->fleet.ca};
@@ -317,7 +320,7 @@ static int run_ship(void *options, int argc, char **argv)
     if (!o->spool)
         return cli_usage("--spool DIR is missing: where the recorder puts its files");
     int status =
-        fleet_connect(&o->fleet, false, &server); /* finds mistakes in the options at once */
+        fleet_connect(&o->fleet, false, &server); /* finds mistakes in the options right away */
     if (status)
         return status;
     clickhouse_free(server);

@@ -1,4 +1,4 @@
-/* spex spu: plays scripts on the unit, lists what a configuration can say. */
+/* spex spu: runs scripts against the unit, and lists what a configuration can set. */
 #include "cli.h"
 
 #include <spex/spu.h>
@@ -22,7 +22,7 @@ struct run {
     struct out out;
     const char *name;
     char test[200];
-    unsigned tests, checks, failures; /* failures of the current test */
+    unsigned tests, checks, failures; /* failures is that of the current test */
     unsigned failed;
 };
 
@@ -117,7 +117,7 @@ static int list_choices(void)
     return cli_end_output(&out);
 }
 
-/* Our unit for others' hosts. */
+/* Lets other programs be the host of our unit. */
 static int serve(void)
 {
     struct spex_error error;

@@ -1,4 +1,7 @@
-/* spex stat: what a run did and its SAMPLE_* events, without records; or what a profile says. */
+/*
+ * spex stat: counts what a run did and its SAMPLE_* events, without records; or estimates it from a
+ * profile.
+ */
 #include "native_stat.h"
 #include "output.h"
 #include "profile.h"
@@ -80,7 +83,7 @@ static void row(uint64_t value, const char *name, const char *text)
             text);
 }
 
-/* The same with its share of the operations. */
+/* The same, with its share of the operations. */
 static void part_row(uint64_t value, const char *name, uint64_t operations)
 {
     char text[48] = "";
@@ -90,7 +93,7 @@ static void part_row(uint64_t value, const char *name, uint64_t operations)
     row(value, name, text);
 }
 
-/* The answer: what the program did, by the model, which sees every operation. */
+/* Rows that answer what the program did, according to the model, which sees every operation. */
 static void answer_rows(const struct engine_totals *t, const struct uarch_config *model)
 {
     const struct uarch_counts *c = &t->counts;
@@ -130,7 +133,7 @@ static void answer_rows(const struct engine_totals *t, const struct uarch_config
               stderr);
 }
 
-/* The unit's PMU events, as far as this CPU has them. */
+/* The unit's PMU events, if this CPU has them. */
 static void event_rows(const struct run *run)
 {
     char period[32];
@@ -149,7 +152,7 @@ static void event_rows(const struct run *run)
     row(run->totals.interrupts, "interrupts", "the Profiling Buffer was full");
 }
 
-/* ---- of a profile ---- */
+/* ---- from a profile ---- */
 
 /* A number of samples scaled to operations, with half of its 95% interval. */
 static void estimate(struct profile *p, uint64_t samples, uint64_t all, const char *name)
@@ -228,9 +231,9 @@ static int stat_input(const struct stat_options *o)
     return status ? status : end;
 }
 
-/* ---- of a run on a machine with SPE ---- */
+/* ---- from a run on a machine with SPE ---- */
 
-/* Its records are kept as long as it takes to estimate from them. */
+/* The records are kept until the estimates are made. */
 static int stat_native(const struct stat_options *given, const struct native_machine *machine,
                        char **argv)
 {
@@ -262,9 +265,9 @@ static int stat_native(const struct stat_options *given, const struct native_mac
     return status ? status : record_end(&totals, argv[0]);
 }
 
-/* ---- of a run ---- */
+/* ---- from a run ---- */
 
-/* Like perf stat, the table goes to stderr: stdout is the program's. */
+/* Like perf stat, prints the table on stderr: stdout belongs to the program. */
 static int run_stat(void *options, int argc, char **argv)
 {
     const struct stat_options *given = options;

@@ -1,4 +1,4 @@
-/* spex top: what takes the time now, on a terminal. */
+/* spex top: shows on a terminal what takes the time now. */
 #include "top.h"
 
 #include "base/out.h"
@@ -78,7 +78,7 @@ static void leave(struct screen *s)
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &s->before);
 }
 
-/* The size that the terminal reports; a serial line reports none, but the shell may know. */
+/* The size that the terminal reports; a serial line reports none, but the shell may know it. */
 static unsigned extent(unsigned reported, const char *variable, unsigned otherwise)
 {
     const char *text = getenv(variable);
@@ -92,7 +92,7 @@ static void measure(struct screen *s)
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
     unsigned rows = extent(size.ws_row, "LINES", 24);
     s->view.columns = extent(size.ws_col, "COLUMNS", 80);
-    s->view.rows = rows > 6 ? rows - 3 : 3; /* title, heading, keys */
+    s->view.rows = rows > 6 ? rows - 3 : 3; /* minus title, heading and keys */
 }
 
 /* The table has escaped names, so they are safe for terminals. */
@@ -164,7 +164,7 @@ static void annotate(struct screen *s)
     enter(s);
 }
 
-/* Part of the filter's name. */
+/* Handles a key typed into the filter. */
 static void type(struct screen *s, char key)
 {
     size_t n = strlen(s->view.filter);
@@ -201,8 +201,7 @@ static void press(struct screen *s, char key)
     }
 }
 
-/* runs: whether the program ran before the samples were read, so that the last table is complete.
- */
+/* runs: the program had not ended before the samples were read. The last table is complete. */
 static void show(struct screen *s, bool runs)
 {
     struct top_table next;
@@ -241,7 +240,7 @@ static void live(struct screen *s)
     leave(s);
 }
 
-/* ---- without a terminal: once, at the end ---- */
+/* ---- without a terminal: one table at the end ---- */
 
 static int once(struct top_recording *r, struct top_view *view)
 {

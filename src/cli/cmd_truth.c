@@ -1,6 +1,6 @@
 /*
- * spex truth: how far the samples are from what really happened. `spex record
- * --truth` counts the whole population by instruction; no hardware can do that.
+ * spex truth: compares the samples with what really happened. `spex record --truth` counts every
+ * operation by instruction, which no hardware can do.
  */
 #include "columns.h"
 
@@ -38,22 +38,23 @@ static const struct table_column stats_columns[] = {
 };
 enum { STATS = sizeof stats_columns / sizeof *stats_columns };
 
-/* What was counted for one row of the group of samples. */
+/* What was counted for one row of the samples' group. */
 struct counted {
     const struct spex_row *row;
     uint64_t operations, l1, mispredicts, cycles;
-    size_t number; /* in order of first mention */
+    size_t number; /* rows are numbered as they are first mentioned */
 };
 
 struct population {
     struct counted *slot;
-    size_t size, used;                   /* size is a power of two */
-    uint64_t operations, cycles, kernel; /* kernel: cycles of system calls, not in cycles */
-    uint64_t unseen;                     /* time that is taken for the kernel's */
-    double time;                         /* cycles that samples share */
+    size_t size, used; /* size is a power of two */
+    /* kernel: cycles of system calls, which cycles do not include */
+    uint64_t operations, cycles, kernel;
+    uint64_t unseen; /* time attributed to the kernel */
+    double time;     /* cycles that samples share */
 };
 
-/* Of the time that the samples share: the counter of these profiles counts cycles. */
+/* Share of the time that samples divide among them: the counter of these profiles counts cycles. */
 static double share_of_time(const struct population *p, const struct counted *at)
 {
     return p->time > 0 ? (double)at->cycles / p->time : 0;
@@ -86,7 +87,7 @@ static struct counted *counted_of(struct population *p, const struct spex_row *r
     return at;
 }
 
-/* Where exact counts go. */
+/* Where exact counts are added up. */
 struct counting {
     struct spex_analysis *analysis;
     struct spex_group *group;
@@ -115,14 +116,14 @@ static void add_truth(void *context, const struct truth_row *row)
     p->cycles += row->counts[TRUTH_CYCLES];
 }
 
-/* How well the rows that are shown agree. */
+/* How well the shown rows agree. */
 struct score {
     unsigned rows, within;        /* operations */
-    unsigned longs, longs_within; /* time of rows with long runs */
+    unsigned longs, longs_within; /* by time, for rows with long runs */
     struct errors {
         unsigned count;
         double *each, median; /* relative */
-    } shorts, larges;         /* other rows; those of them that are large */
+    } shorts, larges;         /* other rows; and the large ones among them */
 };
 
 static int by_error(const void *a, const void *b)
@@ -141,7 +142,7 @@ static void score_time(struct score *score, const struct spex_group *group,
                        const struct spex_row *row, double exact, double time, bool inside)
 {
     static const double large = 0.01;
-    enum { LARGE_SAMPLES = 30 }; /* below, chance alone is a fifth and more */
+    enum { LARGE_SAMPLES = 30 }; /* with fewer, chance alone makes a fifth or more */
     if (spex_row_long_runs(group, row)) {
         score->longs++;
         score->longs_within += inside;
@@ -317,7 +318,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     free(score.larges.each);
 }
 
-/* The exact counts of each file, from the file next to it. */
+/* Reads the exact counts of each profile from the file beside it. */
 static enum spex_status read_counts(const struct truth_options *o, const struct profile *p,
                                     struct counting *counting, struct spex_error *error)
 {

@@ -1,4 +1,4 @@
-/* spex verify: every violation of D18 and D17.6 in a stream, with its place and rule. */
+/* spex verify: lists every violation of D18 and D17.6 in a stream, with its place and rule. */
 #include "cli.h"
 #include "profile.h"
 #include "window.h"
@@ -48,16 +48,16 @@ struct run {
     bool last;
 };
 
-/* What was found in a chunk of it. */
+/* What was found in one chunk of it. */
 struct part {
     struct spex_verifier verifier;
-    bool ends;                             /* the piece */
+    bool ends;                             /* the piece ends in this chunk */
     VEC(struct spex_violation) violations; /* record numbers count from the chunk's beginning */
 };
 
 /* ---- output ---- */
 
-/* The table of docs/verify.md. */
+/* Prints the table of docs/verify.md. */
 static void print_rules(struct out *out)
 {
     const struct spex_rule *rule;
@@ -68,7 +68,7 @@ static void print_rules(struct out *out)
                    rule->unless ? "; unless " : "", rule->unless ? rule->unless : "");
 }
 
-/* Which stream of a perf.data file: the CPU, or the thread if it has none. */
+/* Names a stream of a perf.data file: by CPU, or by thread if it has none. */
 static const char *queue_name(const struct spex_perf_queue *queue, int32_t *number)
 {
     *number = queue->cpu >= 0 ? queue->cpu : queue->tid;
@@ -149,7 +149,7 @@ static void check_chunk(void *user, unsigned thread, struct chunks_state *state,
     if (from)
         spex_verifier_feed_at(verifier, place, run->data + from, run->size - from, run->base + from,
                               run->last);
-    else /* goes on with what the piece before left open */
+    else /* continue with what the piece before left open */
         spex_verifier_feed(verifier, run->data, run->size, run->base, run->last);
     if (to < run->size)
         spex_verifier_until(verifier, run->base + to);
@@ -189,7 +189,7 @@ static void free_part(void *result)
     vec_free(&((struct part *)result)->violations);
 }
 
-/* Checks one piece. Returns how many of its bytes must come again. */
+/* Checks one piece. Returns how many of its bytes must be given again. */
 static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t base, bool last)
 {
     const struct chunks_job job = {
@@ -208,7 +208,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
     run->after = run->verifier;
     if (size) {
         chunks_run(run->chunks, &job, &state);
-    } else { /* the end, and what was left open before it */
+    } else { /* check the end of the stream, and what was left open */
         struct part part = {.ends = false};
         check_chunk(run, 0, &state, 0, &part);
         print_chunk(run, &part);
@@ -220,7 +220,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
 
 /* ---- the implementation ---- */
 
-/* Starts over for an implementation; the count of records goes on. */
+/* Starts over for another implementation; the count of records goes on. */
 static int start(struct run *run, const struct arch_features *features)
 {
     uint64_t records = run->verifier.records;
@@ -246,7 +246,7 @@ static int start(struct run *run, const struct arch_features *features)
 }
 
 /*
- * The preset of the core that recorded, whatever its variant and revision, with ts as in its
+ * Finds the preset of the core that recorded, whatever its variant and revision, with ts as in its
  * event.
  */
 static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
@@ -268,7 +268,7 @@ static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
 
 /* ---- inputs ---- */
 
-/* For --time: each run of chosen records that lie together is a stream of its own. */
+/* For --time: each run of adjacent chosen records is a separate stream. */
 struct windowed {
     struct run *run;
     const uint8_t *data;
@@ -279,11 +279,12 @@ static void check_records(void *context, size_t from, size_t to)
 {
     const struct windowed *w = context;
     start(w->run, w->run->in_use);
-    spex_verifier_ignore(&w->run->verifier, "record-align"); /* the last one's padding is cut off */
+    /* the padding of the last record is cut off */
+    spex_verifier_ignore(&w->run->verifier, "record-align");
     check(w->run, w->data + from, to - from, w->base + from, true);
 }
 
-/* As check, but with --time. */
+/* Like check, but with --time. */
 static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uint64_t base,
                           bool last)
 {
@@ -439,7 +440,7 @@ static int run_verify(void *data, int argc, char **argv)
         const char *path = !count                      ? "perf.data"
                            : i < options->inputs.count ? options->inputs.items[i]
                                                        : argv[i - options->inputs.count];
-        if (i) /* a stream of its own */
+        if (i) /* each input is a separate stream */
             start(&run, options->features ? &run.features : NULL);
         ok &= check_input(&run, path, count > 1);
     }

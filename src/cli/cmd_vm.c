@@ -1,8 +1,8 @@
 /*
- * spex vm: a Linux guest whose own arm_spe_pmu driver sees the SPU.
+ * spex vm: runs a Linux guest whose own arm_spe_pmu driver sees the SPU.
  *
- * QEMU describes its machine in a device tree; we add the node that the driver
- * binds to, and start QEMU with the plugin that serves the SPE registers.
+ * QEMU describes its machine in a device tree; we add the node that the driver binds to, and start
+ * QEMU with the plugin that serves the SPE registers.
  */
 #include "cli.h"
 #include "locate.h"
@@ -61,7 +61,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct command *c, const c
     c->used += (size_t)n + 1;
 }
 
-/* Arguments as they are, to NULL. */
+/* Adds arguments unchanged, up to NULL. */
 static void add_all(struct command *c, ...)
 {
     va_list args;
@@ -72,7 +72,7 @@ static void add_all(struct command *c, ...)
     va_end(args);
 }
 
-/* QEMU cuts some arguments at commas; two of them stand for one. */
+/* QEMU splits some arguments at commas; a doubled comma stands for one. */
 static const char *escaped(const char *path, char out[2 * TEXT])
 {
     size_t n = 0;
@@ -94,7 +94,7 @@ static void pass_on(int signo)
         kill(child, signo);
 }
 
-/* A signal that ends us ends QEMU first: it restores the terminal, and we clean up. */
+/* A signal that ends spex ends QEMU first: it restores the terminal, and we clean up. */
 static void set_signals(void)
 {
     struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
@@ -104,8 +104,8 @@ static void set_signals(void)
 }
 
 /*
- * Runs to the end; the exit status, or -1 with a message. Its output goes to `output`, if
- * given; its console is the typist's, if there is one.
+ * Runs the command to its end; returns its exit status, or -1 with a message. Its output goes to
+ * `output`, if given; its console belongs to the typist, if there is one.
  */
 static int run(const struct command *c, const char *output, const struct typist *typist)
 {
@@ -122,7 +122,7 @@ static int run(const struct command *c, const char *output, const struct typist 
         return -1;
     }
     if (!pid) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* if we are killed outright */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* in case we are killed by SIGKILL */
         if (getppid() != parent)
             _exit(126);
         if (typist) {
@@ -138,7 +138,7 @@ static int run(const struct command *c, const char *output, const struct typist 
         _exit(errno == ENOENT ? 127 : 126);
     }
     child = pid;
-    if (stopped) /* in between */
+    if (stopped) /* a signal came before the child was known */
         kill(pid, stopped);
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -193,7 +193,7 @@ static char *output_of(const struct scratch *p, char text[TEXT])
     return text;
 }
 
-/* What went wrong, and what the program printed about it. */
+/* Says what went wrong, and what the program printed about it. */
 static void tell(const char *what, char *text)
 {
     cli_error("%s:", what);
@@ -202,8 +202,8 @@ static void tell(const char *what, char *text)
 }
 
 /*
- * Debian 12's 7.2 with any update, or 11.1 and later. The plugin checks what it relies on
- * itself; checking the version here gives a clear answer before anything starts.
+ * Accepts Debian 12's 7.2 with any update, and 11.1 or later. The plugin checks what it relies on;
+ * checking the version here gives a clear answer before anything starts.
  */
 static bool known_version(const struct vm_options *o, const struct scratch *p, unsigned *major)
 {
@@ -226,22 +226,22 @@ static bool known_version(const struct vm_options *o, const struct scratch *p, u
     return false;
 }
 
-/* QEMU's arguments in both runs: once for its device tree, once for real. */
+/* Adds QEMU's arguments for both runs: one to get its device tree, one to run the guest. */
 static void add_machine(struct command *c, const struct vm_options *o,
                         const struct vm_config *config, const char *dtb)
 {
     char path[2 * TEXT], sve[32] = "sve=off", core[32] = "";
     uint32_t midr = config->unit.features.midr;
     add_all(c, o->qemu, "-M", NULL);
-    /* The SPU is in the device tree alone: firmware is not to hand out tables of ACPI instead. */
+    /* Only the device tree has the SPU, so firmware must not provide ACPI tables instead. */
     add(c, "virt,gic-version=3%s%s%s%s", o->el2 ? ",virtualization=on" : "",
         o->firmware ? ",acpi=off" : "", dtb ? ",dumpdtb=" : "", dtb ? escaped(dtb, path) : "");
     add(c, "-cpu");
-    if (midr >> 24) /* a core that exists: tools in the guest decode its data sources */
+    if (midr >> 24) /* name a core that exists: tools in the guest decode its data sources */
         snprintf(core, sizeof core, ",midr=0x%x", midr);
     if (config->vector_bits)
         snprintf(sve, sizeof sve, "sve%u=on", config->vector_bits);
-    /* Fast pointer authentication: else a boot takes three times as long. */
+    /* Use fast pointer authentication: otherwise booting takes three times as long. */
     add(c, "max,pauth-impdef=on,%s,sme=off%s", sve, core);
     add_all(c, "-m", o->memory, "-nographic", "-nic", "none", "-smp", NULL);
     add(c, "%llu", (unsigned long long)o->smp);
@@ -304,8 +304,8 @@ static bool readable(const char *what, const char *path)
 }
 
 /*
- * Each setting is checked here and goes to the plugin as a word, so that a mistake is reported
- * in one sentence before anything starts.
+ * Each setting is checked here and passed to the plugin as a word, so that a mistake is reported in
+ * one sentence before anything starts.
  */
 struct settings {
     struct vm_config config;
@@ -330,7 +330,10 @@ static bool set(struct settings *s, const char *name, const char *value, struct 
     return true;
 }
 
-/* Every number of a CPU, as words of --model: the plugin does not read the file again. */
+/*
+ * Passes every number of a CPU as words of --model, so that the plugin does not read the file
+ * again.
+ */
 static bool set_numbers(struct settings *s, const struct uarch_config *model,
                         struct spex_error *error)
 {
@@ -362,8 +365,8 @@ static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_
 }
 
 /*
- * SVE if the CPU has it and QEMU shows the registers that its accesses need, which it does from
- * 11.1 on.
+ * Enables SVE if the CPU has it and QEMU shows the registers that its accesses need (11.1 or
+ * later).
  */
 static bool set_vectors(struct settings *s, unsigned major)
 {
@@ -388,7 +391,7 @@ static bool settle(const struct vm_options *o, struct settings *s, struct spex_e
     return !spu_config_check(&s->config.unit, error);
 }
 
-/* Which files to boot; false with a message. */
+/* Finds the files to boot; false with a message. */
 static bool find_guest(struct vm_options *o, char kernel[TEXT], char initrd[TEXT])
 {
     if (o->guest) {
@@ -416,7 +419,7 @@ static void add_arguments(struct command *c, const struct vm_options *o)
 {
     char size[64] = "";
     struct winsize window;
-    /* A serial console does not know its size; as environment of the guest's init it may help. */
+    /* A serial console does not know its size; the environment of the guest's init can tell it. */
     if (isatty(STDIN_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_row)
         snprintf(size, sizeof size, " LINES=%u COLUMNS=%u", window.ws_row, window.ws_col);
     if (o->append_only) {
@@ -454,7 +457,7 @@ static void add_guest(struct command *c, const struct vm_options *o, const struc
         o->log ? escaped(o->log, log) : "");
 }
 
-/* Tells a person what we are waiting for. */
+/* Tells the user what we are waiting for. */
 static void announce(const struct vm_options *o)
 {
     if (isatty(STDERR_FILENO))
@@ -463,7 +466,10 @@ static void announce(const struct vm_options *o)
                 o->smp > 1 ? "s" : "", o->features ? o->features : o->cpu);
 }
 
-/* The log is written as the guest runs, over whatever has its name: nothing that the run needs. */
+/*
+ * The log is written while the guest runs, and replaces any file of that name: it must not be one
+ * that the run needs.
+ */
 static int check_log(const struct vm_options *o)
 {
     const char *const inputs[] = {o->kernel, o->initrd, o->firmware};
@@ -476,7 +482,7 @@ static int check_log(const struct vm_options *o)
     return status;
 }
 
-/* A prepared guest has a shell, which ends, and with it the guest, when its input does. */
+/* A prepared guest has a shell, which ends when its input does, and the guest with it. */
 static int run_typed(const struct command *c)
 {
     struct typist typist;

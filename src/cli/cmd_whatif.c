@@ -1,4 +1,7 @@
-/* spex whatif: the same programs on other cores, cache sizes, page sizes, side by side. */
+/*
+ * spex whatif: runs the same programs on other cores, cache sizes and page sizes, and compares
+ * them.
+ */
 #include "columns.h"
 #include "whatif.h"
 
@@ -115,7 +118,7 @@ static struct table *make_runs(const struct whatif_plan *plan, char ***programs,
 
 struct function {
     char *name;
-    double time[2], square[2]; /* first variant, this one; ns */
+    double time[2], square[2]; /* in the first variant, and in this one; ns */
 };
 
 struct functions {
@@ -160,7 +163,7 @@ static int read_profile(const struct profile_options *options, const char *path,
     all->time[side] = spex_row_time(spex_group_total(group));
     all->square[side] = stats_square(&spex_group_total(group)->stats);
     spex_group_free(group);
-    p.quiet = true; /* notes on a profile are left to the commands that read it */
+    p.quiet = true; /* commands that read the profile print its notes */
     spex_analysis_close(p.analysis);
     p.analysis = NULL;
     out_fini(&p.out);
@@ -175,7 +178,9 @@ static int by_change(const void *a, const void *b)
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* Of the change: a variant's whole time is exact, which part of it is the function's is not. */
+/*
+ * Half of the change's interval: a variant's whole time is exact, the function's part of it is not.
+ */
 static double half_interval(const struct functions *all, const struct function *f)
 {
     double sum = 0;
@@ -256,7 +261,7 @@ static void begin_json(struct profile *p, struct json *to)
     JSON_MEMBER(to, "schema", string, "spex.whatif.1");
 }
 
-/* runs NULL: the program was not run. */
+/* runs is NULL if the program was not run. */
 static void print_findings(struct profile *p, struct whatif_findings *findings,
                            const struct table *runs, uint64_t clock)
 {
@@ -308,7 +313,7 @@ static void print(struct profile *p, const struct table *runs, const struct tabl
     }
 }
 
-/* Commands are separated by a word ::. Cuts argv there. */
+/* Commands are separated by the word ::. Splits argv there. */
 static size_t split(char **argv, char ***programs)
 {
     size_t count = 0;
@@ -321,7 +326,7 @@ static size_t split(char **argv, char ***programs)
     return count;
 }
 
-/* Runs all, in place; of findings also what they would save. */
+/* Runs everything in the directory place; for findings, also how much they would save. */
 static int run_all(const struct whatif_options *o, struct whatif_plan *plan, char ***programs,
                    size_t count, const char *place, struct batch_run *runs,
                    struct whatif_findings *findings)
@@ -382,7 +387,7 @@ static int compare(const struct whatif_options *o, struct whatif_plan *plan, cha
     return status;
 }
 
-/* Of a profile whose program is not run. */
+/* Prices the findings of a profile whose program is not run. */
 static int price_file(const struct whatif_options *o)
 {
     struct whatif_findings findings = {0};

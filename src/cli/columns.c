@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* rank: what goes first when the terminal is narrow (table.h). */
+/* rank: the highest is left out first when the terminal is narrow (table.h). */
 static const struct table_column stats_columns[] = {
     {"time", "time", TABLE_PERCENT, 0, "share of the time (docs/time.md)"},
     {"time_error", "+-95%", TABLE_PERCENT, 12, "half of the 95% interval of that share"},
@@ -57,7 +57,7 @@ static const struct table_column stats_columns[] = {
 
 enum { FIRST_ROWS = 5 };
 
-/* In JSON and CSV: samples by source, "from_l1" and so on. */
+/* In JSON and CSV: samples by source, as "from_l1" and so on. */
 static const struct table_column *source_columns(void)
 {
     static struct table_column columns[SPEX_SOURCE_COUNT + 1];
@@ -82,7 +82,7 @@ unsigned columns_percentiles(const struct profile_options *options)
     return all ? SPEX_GROUP_ALL_PERCENTILES : SPEX_GROUP_EXECUTE;
 }
 
-/* Beside the key of an allocation. */
+/* Shown beside an allocation key. */
 static const struct table_column alloc_columns[] = {
     {"blocks", "blocks", TABLE_COUNT, 12, "blocks allocated there in which samples lie"},
     {"block_bytes", "bytes", TABLE_TEXT, 11, "their sizes: the smallest and the largest"},
@@ -128,7 +128,7 @@ void columns_sources(const struct stats *stats, unsigned skip, unsigned most, ch
                 count = stats->source[s];
                 best = s;
             }
-        /* always the first; more while they matter */
+        /* always the first one; more while they matter */
         if (!count || (n && count * 20 < total))
             break;
         used[best] = true;
@@ -170,7 +170,7 @@ static void fill_latency(struct profile *profile, struct table *table,
         [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
     if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
-        table_least(table, name); /* shown as "at least": one of its values is a bound */
+        table_least(table, name); /* shown as "at least": one of the values is a bound */
     uint64_t all = row->stats.latency_count[SPEX_LATENCY_TOTAL];
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
@@ -181,7 +181,7 @@ static void fill_latency(struct profile *profile, struct table *table,
     }
 }
 
-/* Text does not show a ratio of so few samples that its 95% interval is wider than 30 points. */
+/* Text leaves out a ratio of so few samples that its 95% interval is wider than 30 points. */
 static bool too_few(const struct profile *profile, uint64_t count, uint64_t total)
 {
     struct spex_interval i = spex_share_interval(count, total);
@@ -220,10 +220,10 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
                   {"remote", s->remote, memory, 0.05, 0.2}};
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
         uint64_t count = ratios[i].count, all = ratios[i].accesses;
-        if (all < count) /* CPUs need not report accesses: then every operation that could access
-                            counts */
+        /* CPUs need not report accesses: then every operation that could access counts */
+        if (all < count)
             all = memory;
-        if (all < count) /* records that contradict themselves: there is no ratio */
+        if (all < count) /* records that contradict themselves give no ratio */
             continue;
         if (all_rows || !too_few(profile, count, all))
             set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
@@ -238,7 +238,7 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
         table_set_u64(table, source_columns()[i].name, s->source[i]);
 }
 
-/* Fills the row that was begun. */
+/* Fills in the row that was begun. */
 static void columns_fill(struct profile *profile, struct table *table,
                          const struct spex_group *group, const struct spex_row *row)
 {
@@ -321,7 +321,7 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
     }
 }
 
-/* Samples and time of some rows. */
+/* Samples and time of a set of rows. */
 struct part {
     uint64_t samples, time;
 };
@@ -340,7 +340,7 @@ static void note_rest(struct table *table, const char *last_key, struct part par
     table_style(table, last_key, TABLE_DIM);
 }
 
-/* Text shows shares of time where it is known, else of samples; -F both. */
+/* Text shows shares of time if it is known, else of samples; -F can show both. */
 static void show_time(const struct profile *profile, struct table *table, bool timed)
 {
     static const char *const time[] = {"time",    "time_error", "time_low", "time_high",
@@ -379,7 +379,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         table_hide(table, "ops_low");
         table_hide(table, "ops_high");
     }
-    /* always the first rows: many small ones are an answer, too */
+    /* always show the first rows: many small ones are an answer, too */
     double limit = profile->limit;
     size_t rows = spex_group_count(group), shown = 0;
     uint64_t least = profile->options->format == TABLE_AS_TEXT ? profile->least : 0;

@@ -1,40 +1,40 @@
-/* The columns that every table of grouped samples has. */
+/* The columns common to all tables of grouped samples. */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
 
 #include "cli/advice.h"
 
-/* A quantile of latencies: marked where counters saturate, absent if negative. */
+/* A quantile of latencies: marked if counters saturate there, absent if negative. */
 void columns_latency(const struct profile *profile, struct table *table, const char *column,
                      int value);
 
-/* Which percentiles a table will show: all in JSON and CSV, in text those of total latency. */
+/* Percentiles that a table shows: all in JSON and CSV, in text only those of total latency. */
 unsigned columns_percentiles(const struct profile_options *options);
-/* Columns of a group's statistics followed by its keys; the caller frees the array. */
+/* Columns for a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
-/* Fills the current row: counts, misses, and where data came from. */
+/* Fills in counts, misses and sources of data in the current row. */
 void columns_ratios(const struct profile *profile, struct table *table, const struct stats *stats,
                     bool all_rows);
-/* The text of one key of a row, however long; the caller frees it. */
+/* The text of one key in a row, however long; the caller frees it. */
 char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key);
 void columns_key(struct table *table, const char *column, const struct spex_group *group,
                  const struct spex_row *row, size_t key);
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count);
-/* "dram 93% l1 5%": the sources that matter, most first, without the first skip. */
+/* "dram 93% l1 5%": the sources that matter, largest first, without the first `skip`. */
 void columns_sources(const struct stats *stats, unsigned skip, unsigned most, char *text,
                      size_t capacity);
 
 /*
- * The table of a group: rows down to the percent limit, then how many more there are, then the
- * total. usual names the columns of text, NULL the standard ones. NULL after a usage error
+ * Makes the table of a group: rows down to the percent limit, then how many more there are, then
+ * the total. usual names the columns for text, NULL the standard ones. NULL after a usage error
  * (already reported).
  */
 struct table *columns_table(struct profile *profile, struct spex_group *group,
                             const enum spex_key *keys, size_t count, size_t most, const char *usual,
                             struct table_column **columns);
 
-/* The table as spex.report.1 (docs/schema.md). */
+/* Writes the table as spex.report.1 (docs/schema.md). */
 void columns_json(struct profile *profile, const struct table *table,
                   const struct spex_group *group, const struct advice *advice);
 

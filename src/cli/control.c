@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct control {
-    int words, answers; /* answers: -1 if nobody wants them */
+    int words, answers; /* answers: -1 if there is no FIFO for them */
     int stop[2];
     bool own, running;
     pthread_t thread;
@@ -26,8 +26,8 @@ struct control {
 /* ---- opening ---- */
 
 /*
- * Opened for reading and writing, so that opening does not wait and a partner that leaves does not
- * end it.
+ * Opens a FIFO for reading and writing, so that opening does not wait and a partner may leave and
+ * come back.
  */
 static int open_fifo(const char *path)
 {
@@ -93,7 +93,7 @@ static void answer(const struct control *c)
 {
     static const char ack[] = "ack\n";
     if (c->answers >= 0 && write(c->answers, ack, sizeof ack - 1) < 0)
-        return; /* nobody reads the answers: the words were done all the same */
+        return; /* nobody reads the answers; the commands were executed all the same */
 }
 
 static void obey(const struct control *c, const char *word)
@@ -124,7 +124,7 @@ static void *read_words(void *context)
             break;
         ssize_t got = wait[0].revents ? read(c->words, line + n, sizeof line - 1 - n) : 0;
         if (wait[0].revents && !(wait[0].revents & POLLIN))
-            wait[0].fd = -1; /* nothing more comes */
+            wait[0].fd = -1; /* the writer is gone */
         if (got <= 0)
             continue;
         n += (size_t)got;

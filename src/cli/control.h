@@ -9,17 +9,17 @@
 
 struct control;
 
-/* What the words do. */
+/* What the commands do. */
 struct control_target {
     void *user;
     void (*enable)(void *user, bool on);
     void (*stop)(void *user);
-    void (*snapshot)(void *user); /* NULL: there are none */
+    void (*snapshot)(void *user); /* NULL: there are no snapshots */
 };
 
-/* fifo:CTL[,ACK] or fd:N[,N]. CLI_OK, or the exit code after a message. */
+/* text: fifo:CTL[,ACK] or fd:N[,N]. CLI_OK, or the exit code after a message. */
 int control_open(struct control **control, const char *text);
-/* A thread that reads until control_stop(). All of them take NULL. */
+/* Starts a thread that reads until control_stop(). These functions accept NULL. */
 void control_start(struct control *control, const struct control_target *target);
 void control_stop(struct control *control);
 void control_close(struct control *control);

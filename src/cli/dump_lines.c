@@ -1,4 +1,4 @@
-/* Lines of spex dump. What recurs is kept as text and copied; see known_line(). */
+/* Lines of spex dump. Text that recurs is kept and copied; see known_line(). */
 #include "dump_lines.h"
 
 #include "base/bits.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line that was printed, but for its offset. */
+/* A line that was printed, without its offset. */
 struct known {
     uint64_t payload;
     uint8_t header, size; /* 0: none */
@@ -30,7 +30,7 @@ void dump_fini(struct dump *dump)
     free(dump->known);
 }
 
-/* ---- lines: the offset, then the text, which is the same for the same bytes ---- */
+/* ---- lines: an offset, then the text, which is the same for the same bytes ---- */
 
 enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
 
@@ -54,12 +54,13 @@ static inline char *put_offset(char *p, uint64_t offset)
     return put_hex32(p, (uint32_t)offset);
 }
 
-/* "b0 d0 ... " in width columns, which is more than 3 * count. */
+/* "b0 d0 ... " in width columns; width is more than 3 * count. */
 static inline char *put_bytes(char *p, const uint8_t *bytes, size_t count, size_t width)
 {
     memset(p, ' ', width);
     for (size_t i = 0; i < count; i++)
-        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i], 4); /* the fourth is overwritten, or a space */
+        /* the fourth byte is overwritten, or a space */
+        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i], 4);
     p[3 * count] = ' ';
     return p + width;
 }
@@ -87,7 +88,7 @@ static inline void start_line(struct dump *dump, uint64_t offset)
     dump->rest = out->size;
 }
 
-/* perf: room for 16 bytes. Ours: for the ten of the longest packet. */
+/* perf leaves room for 16 bytes, we for the ten of the longest packet. */
 static void text_rest(struct dump *dump, const uint8_t *bytes, size_t count,
                       const struct spex_packet *packet, const char *text)
 {
@@ -116,8 +117,8 @@ static void text_line(struct dump *dump, uint64_t offset, const uint8_t *bytes, 
 }
 
 /*
- * A run of padding: perf shows up to 16 bytes a line, we say how many there are.
- * Returns its length, or 0 if more might follow (the run reaches the end of a block).
+ * A run of padding: perf shows up to 16 bytes a line, we print the number of bytes. Returns its
+ * length, or 0 if more might follow (the run reaches the end of a block).
  */
 static size_t padding_line(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size,
                            bool more)
@@ -175,8 +176,8 @@ static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct sp
 /* ---- lines seen before ---- */
 
 /*
- * Most packets of a stream repeat: operations, events, latencies, contexts, program counters.
- * Data addresses and timestamps hardly ever do and are not kept.
+ * Most packets in a stream repeat: operations, events, latencies, contexts, program counters. Data
+ * addresses and timestamps rarely do, and are not kept.
  */
 static bool recurs(uint8_t header)
 {
@@ -190,7 +191,7 @@ static struct known *known_slot(struct dump *dump, uint8_t header, uint64_t payl
     return &dump->known[hash >> 53 & (KNOWN - 1)];
 }
 
-/* The line just printed. */
+/* Keeps the line just printed. */
 static void known_learn(struct dump *dump, uint8_t header, uint64_t payload)
 {
     struct known *known = known_slot(dump, header, payload);
@@ -203,7 +204,10 @@ static void known_learn(struct dump *dump, uint8_t header, uint64_t payload)
     memcpy(known->text, dump->out.data + dump->rest, size);
 }
 
-/* The line of the packet at data, which has 16 bytes; its length, or 0 if it is not known. */
+/*
+ * Copies the line for the packet at data, where 16 bytes can be read; returns the packet's length,
+ * or 0 if the line is not known.
+ */
 static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_t *data)
 {
     uint8_t header = data[0];
@@ -215,7 +219,7 @@ static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_
         else
             length = 9 + zeros(data + 9, 7);
         if (length == 16 && dump->options->style == SPEX_TEXT_SPEX)
-            return 0; /* a run may be longer */
+            return 0; /* more padding may follow */
         payload = length;
     } else if (!WIRE_SIZE(header)) {
         payload = 0;
@@ -241,7 +245,9 @@ void dump_forget(struct dump *dump)
     memset(dump->known, 0, KNOWN * sizeof *dump->known);
 }
 
-/* perf does not know reserved packets: it goes on at the next byte. (It accepts 0x63 and 0x73.) */
+/*
+ * perf does not know reserved packets: it continues at the next byte. (It accepts 0x63 and 0x73.)
+ */
 static bool lost_to_perf(const struct dump_style *options, const struct spex_packet *packet)
 {
     return options->format == DUMP_TEXT && options->style != SPEX_TEXT_SPEX &&
@@ -250,8 +256,8 @@ static bool lost_to_perf(const struct dump_style *options, const struct spex_pac
 }
 
 /*
- * perf takes an extended header with nothing after it for padding up to a boundary (an old
- * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
+ * perf reads an extended header with nothing after it as padding up to a boundary (an old meaning)
+ * in its own memory, where data begins at a multiple of 8. Returns its length, or 0.
  */
 static inline size_t perf_alignment(const struct dump_style *options, uint64_t offset,
                                     const uint8_t *data, size_t size)
@@ -266,7 +272,7 @@ static inline size_t perf_alignment(const struct dump_style *options, uint64_t o
     return length + zeros(data + length, rest); /* one line includes the padding after it */
 }
 
-/* The data ends inside a packet: what there is of it. */
+/* Prints what there is of a packet in which the data ends. */
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
     struct dump_text *text = dump->text;
@@ -320,7 +326,7 @@ size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_
         }
         if (spex_packet_decode(at, size - position, &packet) != SPEX_OK) {
             truncated(dump, offset + position, at, size - position);
-            /* perf goes on at the next byte. */
+            /* perf continues at the next byte. */
             position = json || dump->options->style == SPEX_TEXT_SPEX ? size : position + 1;
             continue;
         }

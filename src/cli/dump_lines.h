@@ -1,4 +1,4 @@
-/* Packets of a stream as lines of text or JSON, straight into a buffer of text. */
+/* Packets of a stream as lines of text or JSON, written directly into a text buffer. */
 #ifndef CLI_DUMP_LINES_H
 #define CLI_DUMP_LINES_H
 
@@ -15,7 +15,7 @@ struct dump_style {
     int format; /* enum dump_format */
 };
 
-/* The text of a chunk, and where in it the data ended inside a packet. */
+/* The text of a chunk, and where in the text the data ended inside a packet. */
 struct dump_text {
     struct out out;
     size_t cuts;
@@ -26,21 +26,22 @@ struct dump_text {
     } cut[SPEX_PACKET_MAX];
 };
 
-/* What each thread has of its own. */
+/* The state of one thread. */
 struct dump {
     _Alignas(CHUNKS_APART) struct dump_text *text;
     struct out out;      /* text->out while it is filled */
     struct known *known; /* lines that were printed */
-    size_t rest;         /* where the line goes on after its offset */
+    size_t rest;         /* where the line continues after its offset */
     enum spex_text_style style;
     const struct dump_style *options;
-    const struct spex_perf_queue *queue; /* queue that packets come from; NULL for a raw stream */
+    /* the queue that packets come from; NULL for a raw stream */
+    const struct spex_perf_queue *queue;
 };
 
-/* False: no memory; dump_fini() all the same. */
+/* False if there is no memory; dump_fini() must be called all the same. */
 bool dump_init(struct dump *dump, const struct dump_style *options);
 void dump_fini(struct dump *dump);
-/* Lines to come differ from those before by more than their bytes: in style or queue. */
+/* Call it when the following lines differ from those before in style or queue. */
 void dump_forget(struct dump *dump);
 /*
  * Prints packets from position on to the first that begins at `to` or after it; data
@@ -49,7 +50,7 @@ void dump_forget(struct dump *dump);
  */
 size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_t offset,
                     bool final, size_t position, size_t to);
-/* The bytes of the line at data. */
+/* How many bytes the line for the data takes. */
 size_t dump_line_bytes(const struct dump_style *options, uint64_t offset, const uint8_t *data,
                        size_t size);
 

@@ -12,11 +12,11 @@
 enum { CREDENTIALS_MOST = 64 << 10 };
 
 struct credentials {
-    char *text; /* text of the credentials file; the others point into it */
+    char *text; /* text of the credentials file, which the others point into */
     const char *user, *password;
 };
 
-/* "user NAME" and "password SECRET", each up to the end of its line. */
+/* Reads "user NAME" and "password SECRET", each up to the end of its line. */
 static int read_credentials(const char *path, struct credentials *c)
 {
     struct stat st;
@@ -53,7 +53,7 @@ static void tell_waiting(void *context, const char *why, unsigned ms)
     cli_note("%s; trying again in %.1f s", why, ms / 1000.0);
 }
 
-/* Encrypted, or not on any network. */
+/* Is the connection encrypted, or local to this machine? */
 static bool is_private(const char *url)
 {
     if (!strncmp(url, "https://", 8))
@@ -102,16 +102,18 @@ int fleet_connect(const struct fleet_options *o, bool waiting, struct clickhouse
     return status;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* Errors of ClickHouse that mean a shard rather than the server itself: no connection to it, or one
- * that ended. */
+/*
+ * Errors of ClickHouse about a shard rather than the server itself: no connection to it, or one
+ * that was lost.
+ */
 static bool is_shard_away(int code)
 {
     return code == 279 || code == 210 || code == 209 || code == 198 || code == 32 || code == 102;
 }
 
-/* How many of the cluster's servers answer. */
+/* Reports how many of the cluster's servers answer. */
 static char *shards_text(struct clickhouse *server)
 {
     static const char *const queries[] = {
@@ -158,7 +160,7 @@ int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, 
     return status ? CLI_DATA : CLI_OK;
 }
 
-/* "30m", "1h", "7d" as seconds; 0 if it is none of these. */
+/* "30m", "1h", "7d" in seconds; 0 for any other text. */
 static uint64_t seconds_of(const char *text)
 {
     static const char units[] = "smhd";

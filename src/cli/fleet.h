@@ -1,4 +1,4 @@
-/* What the commands that speak to ClickHouse share: their options, credentials, the connection. */
+/* What commands that talk to ClickHouse share: options, credentials, connection. */
 #ifndef CLI_FLEET_H
 #define CLI_FLEET_H
 
@@ -30,31 +30,32 @@ struct fleet_options {
      "how long the server may be all but silent before a request is given up", "300", NULL}
 /* clang-format on */
 
-/* CLI_OK, or the exit status after a message. waiting: says on stderr what is waited for. */
+/*
+ * Returns CLI_OK, or the exit status after a message. waiting: tells on stderr what it waits for.
+ */
 int fleet_connect(const struct fleet_options *options, bool waiting, struct clickhouse **server);
 
 /*
- * A question to the whole fleet. Where a shard does not answer, those that do are asked: *partial
- * then is a sentence that says so, which the caller frees; else NULL. CLI_OK, or CLI_DATA after a
- * message.
+ * Asks the whole fleet. If a shard does not answer, the others are asked: *partial is then a
+ * sentence that says so, which the caller frees; else NULL. CLI_OK, or CLI_DATA after a message.
  */
 int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, char **partial);
 
 /*
- * " AND ..." for rows of these hosts (a list, * and ? match) and so long ago ("30m", "1h", "7d"),
- * by a column of time; NULL for all. CLI_OK, or CLI_USAGE after a message.
+ * Appends " AND ..." to select rows of these hosts (a list; * and ? match) and of the last "30m",
+ * "1h" or "7d", by a column with the time; NULL selects all. CLI_OK, or CLI_USAGE after a message.
  */
 int fleet_where(struct out *out, const char *time, const char *hosts, const char *last);
 
-/* What became of a file that was to be sent. */
+/* The result of sending a file. */
 enum fleet_result {
     FLEET_SENT,     /* the server has it, from before or now */
     FLEET_BAD_FILE, /* the file cannot be read */
-    FLEET_NO_SERVER /* the server is away, or refuses */
+    FLEET_NO_SERVER /* the server is not available, or refuses it */
 };
 /*
- * One profile to the server of fleet: opens, sends and closes it. Messages are printed, the exit
- * status is set; fleet_tell says what was done.
+ * Opens a profile, sends it to the fleet's server and closes it. Prints messages and sets the exit
+ * status; fleet_tell reports what was done.
  */
 enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_options *options,
                              const char *path, struct export_settings *settings, int *status);

@@ -25,7 +25,7 @@ static enum query_kind kind_of(const char *type)
                                                                                    : QUERY_TEXT;
 }
 
-/* The cells of a line; a cell that is absent is NULL. The array is the caller's. */
+/* Splits a line into cells; an absent cell is NULL. The caller owns the array. */
 static const char **read_line(char **at, const char **cells, size_t *capacity, size_t *count)
 {
     char end = '\t';
@@ -41,7 +41,10 @@ static const char **read_line(char **at, const char **cells, size_t *capacity, s
     return cells;
 }
 
-/* The next line and its cells; false at the end, and after a message if the answer ends in it. */
+/*
+ * Reads the next line and its cells; false at the end, or after a message if that is how the answer
+ * ends.
+ */
 static bool next_row(FILE *in, char **line, const char ***cells, size_t *capacity, size_t *count,
                      bool *whole)
 {
@@ -59,7 +62,7 @@ static bool next_row(FILE *in, char **line, const char ***cells, size_t *capacit
     return *whole;
 }
 
-/* Names, types, then rows. */
+/* Prints names and types, then rows. */
 static bool print_rows(const struct asked *asked, FILE *in, struct out *out)
 {
     const char **names = NULL, **cells = NULL;
@@ -108,7 +111,7 @@ static bool print(void *context, int fd)
     return whole && !error;
 }
 
-/* The statement with {where} filled in and the format of the answer. */
+/* Appends the statement with {where} filled in, and the format of the answer. */
 static int put_statement(struct out *out, const char *sql, const char *hosts, const char *last)
 {
     struct out where;

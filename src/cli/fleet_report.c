@@ -45,7 +45,7 @@ struct fleet_table {
     int status;
 };
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
 static int parse_keys(struct fleet_table *t, const char *list)
 {
@@ -79,9 +79,9 @@ static int ask(struct fleet_table *t)
 }
 
 /*
- * Over many hosts and hours two sums do not fit into 64 bits, where a server's sum wraps: 2^64 ps
- * are 213 days of one CPU. What a host has in a minute does fit, so that is summed up as a real
- * number.
+ * Over many hosts and hours, two of the sums do not fit into 64 bits, and a server's sum wraps:
+ * 2^64 ps are 213 days of one CPU. What a host has in a minute fits, so those values are summed as
+ * floating-point numbers.
  */
 static void put_sum(struct out *out, const char *name)
 {
@@ -111,13 +111,13 @@ static void put_question(struct fleet_table *t)
 
 /* ---- the answer ---- */
 
-/* Whatever a server says. */
+/* A count, whatever the server says. */
 static uint32_t count_of(double sum)
 {
     return (uint32_t)fmin(sum, UINT32_MAX);
 }
 
-/* Counts of 32 bits are enough for ratios: larger ones are all scaled down alike. */
+/* 32-bit counts are enough for ratios: larger counts are all scaled down by the same factor. */
 static void make_stats(struct line *l)
 {
     double scale = l->sums[SUM_samples] > UINT32_MAX ? UINT32_MAX / l->sums[SUM_samples] : 1;
@@ -145,7 +145,7 @@ static void make_stats(struct line *l)
         l->stats.source[i] = count_of(l->sums[SUM_from_unknown + i] * scale);
 }
 
-/* A row of the answer; false after the last. */
+/* Reads a row of the answer; false after the last one. */
 static bool read_line(struct fleet_table *t, char **at, struct line *l)
 {
     char end = '\t', *cell;
@@ -195,7 +195,7 @@ static void set_latency(struct table *table, const struct line *l, const char *p
     table_set(table, name, sum / count);
     for (unsigned q = 0; levels && q < QUANTILES; q++) {
         if (all - count > (1 - quantiles[q]) * all)
-            continue; /* among those that are not known */
+            continue; /* the quantile lies among values that are not known */
         snprintf(name, sizeof name, "%s_%s", prefix, suffixes[q]);
         table_set(table, name, levels[q]);
         if (l->sums[SUM_bounded] && (levels[q] == 0xfff || levels[q] == 0xffff))
@@ -330,7 +330,7 @@ static int ask_about(struct fleet_table *t)
     return status;
 }
 
-/* A host with two overlapping lives is two hosts of one name. */
+/* Lists names that two hosts use at once: their times of running overlap. */
 static int ask_doubles(struct fleet_table *t, struct out *doubles)
 {
     char *at, end, *host;

@@ -1,10 +1,10 @@
-/* The table of spex report for a fleet, from the roll-ups of its ClickHouse server. */
+/* The report table for a fleet, from the roll-ups on its ClickHouse server. */
 #ifndef CLI_FLEET_REPORT_H
 #define CLI_FLEET_REPORT_H
 
 #include "cli/fleet.h"
 
-/* hosts, last: NULL for all. The exit status; 1 also where the answer is partial. */
+/* hosts, last: NULL selects all. Returns the exit status; 1 also if the answer is partial. */
 int fleet_report(const struct profile_options *options, const struct fleet_options *fleet,
                  const char *hosts, const char *last);
 

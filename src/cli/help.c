@@ -1,4 +1,4 @@
-/* Help, man page and completion, all made from the tables of commands, options and topics. */
+/* Help, man pages and completion, all made from the tables of commands, options and topics. */
 #include "cli.h"
 
 #include "base/name.h"
@@ -21,7 +21,7 @@ static bool has_options(const struct cli_command *command)
     return command->options && command->options[0].name;
 }
 
-/* ---- on the terminal ---- */
+/* ---- terminal ---- */
 
 void cli_wrap(struct out *out, const char *text, unsigned indent)
 {
@@ -96,7 +96,7 @@ void cli_help_all(struct out *out)
 
 /* ---- man pages: one for spex, one for each command, one for the topics ---- */
 
-/* Dashes and backslashes are escaped, and a line must not begin as a request. */
+/* Escapes dashes and backslashes, and lines that would begin a request. */
 static void roff(struct out *out, const char *text)
 {
     for (bool start = true; *text; start = *text++ == '\n') {
@@ -140,7 +140,7 @@ static void man_options(struct out *out, const struct cli_command *command)
     }
 }
 
-/* The end of every page: what holds for all commands, and where to read on. */
+/* The end of every page: options common to all commands, and where to read on. */
 static void man_tail(struct out *out, const struct cli_command *command)
 {
     out_text(out, ".SH ENVIRONMENT\n.TP\n.B SPEX_PAGER, PAGER\npager for long output on a "
@@ -260,7 +260,7 @@ static void complete_bash(struct out *out)
                   "complete -o filenames -F _spex spex\n");
 }
 
-/* Text between single quotes; the given characters are escaped for the shell's own syntax. */
+/* Text inside single quotes; the characters in `special` are escaped for the shell's own syntax. */
 static void quoted(struct out *out, const char *text, const char *special)
 {
     out_char(out, '\'');
@@ -276,7 +276,7 @@ static void quoted(struct out *out, const char *text, const char *special)
     out_char(out, '\'');
 }
 
-/* --name[help]:argument:action, as zsh's _arguments takes it. */
+/* --name[help]:argument:action, as zsh's _arguments expects it. */
 static void zsh_option(struct out *out, const struct cli_option *o)
 {
     char spec[600];
@@ -288,7 +288,7 @@ static void zsh_option(struct out *out, const struct cli_option *o)
     else
         out_printf(out, "--%s", o->name);
     snprintf(spec, sizeof spec, "[%s]", o->help);
-    for (char *p = spec + 1; p[1]; p++) /* brackets end the text */
+    for (char *p = spec + 1; p[1]; p++) /* a bracket would end the text */
         *p = *p == '[' ? '(' : *p == ']' ? ')' : *p;
     quoted(out, spec, ":");
     if (!o->argument)

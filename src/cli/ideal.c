@@ -17,12 +17,12 @@ static const struct kind {
     {"time", SPEX_IDEAL_TIME},   {"share", SPEX_IDEAL_SHARE},   {"pages", SPEX_IDEAL_PAGES},
 };
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 struct place {
-    char *name; /* name of a function, file or object; NULL: an address */
+    char *name; /* name of a function, file or object; NULL: the place is an address */
     unsigned bit;
-    uint64_t first, last; /* addresses, or lines of code; 0: none */
+    uint64_t first, last; /* addresses, or source lines; 0: none */
     bool all, found;
 };
 
@@ -41,7 +41,7 @@ static void ideal_free(struct ideal *ideal)
     vec_free(&ideal->ranges);
 }
 
-/* Up to one of these marks, but for those in the brackets of a C++ name. */
+/* Length up to one of these marks, ignoring those in the brackets of a C++ name. */
 static size_t part_of(const char *text, const char *marks)
 {
     size_t n = 0;
@@ -64,7 +64,7 @@ static bool read_addresses(const char *text, struct place *place)
     return !*end && place->last >= place->first;
 }
 
-/* "parse:42", "parse.c:42-45": cuts the lines off the name. */
+/* "parse:42", "parse.c:42-45": splits the lines off the name. */
 static void read_lines(struct place *place)
 {
     char *colon = strrchr(place->name, ':'), *end;
@@ -110,7 +110,7 @@ static int read_place(struct ideal *ideal, const struct kind *kind, const char *
     return status;
 }
 
-/* KIND=PLACE,... of this length. */
+/* Parses KIND=PLACE,... of this length. */
 static int read_word(struct ideal *ideal, const char *word, size_t size)
 {
     const char *equals = memchr(word, '=', size), *end = word + size;
@@ -201,7 +201,7 @@ static void add_range(struct ideal *ideal, const struct place *place, const char
     snprintf(to->program, sizeof to->program, "%s", program);
 }
 
-/* "hash" of "hash(int)", "hash<int>" and the compiler's "hash.part.0". */
+/* Accepts "hash" for "hash(int)", "hash<int>" and the compiler's "hash.part.0". */
 static bool is_name(const char *full, const char *name)
 {
     size_t n = strlen(name);
@@ -213,14 +213,14 @@ static bool is_symbol(const struct spex_symbol *symbol, const char *name)
     return is_name(symbol->name, name) || is_name(symbol->raw, name);
 }
 
-/* "parse.c" or "src/parse.c" of "/home/x/src/parse.c". */
+/* Accepts "parse.c" or "src/parse.c" for "/home/x/src/parse.c". */
 static bool is_file(const char *file, const char *name)
 {
     size_t n = strlen(file), m = strlen(name);
     return n >= m && !strcmp(file + n - m, name) && (n == m || file[n - m - 1] == '/');
 }
 
-/* Whether the place contains this instruction of this function. */
+/* Does the place contain this instruction of this function? */
 static bool has_code(const struct where *where, const struct place *place,
                      const struct spex_symbol *symbol, uint64_t address)
 {
@@ -264,7 +264,7 @@ static void find_data(struct ideal *ideal, const struct where *where, struct pla
         }
 }
 
-/* The heap and other memory without a file. */
+/* Adds the heap and other memory without a file. */
 static void find_heap(struct ideal *ideal, const char *program, const struct spex_perf_map *map,
                       struct place *place)
 {

@@ -1,4 +1,4 @@
-/* The words of spex whatif --ideal: what is made ideal, and at which addresses. */
+/* Parses spex whatif --ideal: what is made ideal, and at which addresses. */
 #ifndef CLI_IDEAL_H
 #define CLI_IDEAL_H
 
@@ -7,15 +7,15 @@
 #include "cli/profile.h"
 
 /*
- * KIND=PLACE,PLACE... and perhaps more of them after blanks (docs/whatif.md). Is it well formed?
- * CLI_OK, or CLI_USAGE after a message.
+ * Is the text well formed? KIND=PLACE,PLACE... and perhaps more of these, separated by blanks
+ * (docs/whatif.md). CLI_OK, or CLI_USAGE after a message.
  */
 int ideal_check(const char *spec);
-/* Are all pages to be large? That is a word of --model. */
+/* Does it make all pages large? That is done by a word of --model. */
 bool ideal_large_pages(const char *spec);
 /*
- * The ranges that it names in the programs of a profile, for the caller to free. CLI_OK, or the
- * exit code after a message: a place that nothing has is an error.
+ * Finds the address ranges that the text names in the programs of a profile; the caller frees them.
+ * CLI_OK, or the exit code after a message: a place that matches nothing is an error.
  */
 int ideal_find(const char *spec, struct profile *profile, struct engine_ideal **ranges,
                size_t *count);

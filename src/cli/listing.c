@@ -57,7 +57,7 @@ static int by_address(const void *a, const void *b)
     return ORDER(x->address, y->address);
 }
 
-/* The rows of a group in order of address, then one past the last. */
+/* The rows of a group ordered by address, followed by an end mark. */
 static struct sampled *sort_sampled(const struct spex_group *group)
 {
     size_t count = spex_group_count(group);
@@ -119,7 +119,7 @@ static void fill(const struct profile *p, struct table *table, const struct spex
     }
 }
 
-enum { PIECE = 4096 }; /* instructions that are read and disassembled at a time */
+enum { PIECE = 4096 }; /* instructions that are read and disassembled together */
 
 struct listing {
     struct profile *profile;
@@ -128,9 +128,9 @@ struct listing {
     bool with_source;
     struct table *table;
     struct sources *sources;
-    struct spex_line last;        /* line whose source was shown last */
-    const struct sampled *sample; /* the next */
-    size_t exact;                 /* the next of the counted ones */
+    struct spex_line last;        /* the line whose source was shown last */
+    const struct sampled *sample; /* the next sampled instruction */
+    size_t exact;                 /* index of the next counted instruction */
     uint8_t code[4 * PIECE];
     char text[PIECE][SPEX_INSTRUCTION_TEXT];
     /* registers that the instructions of `text` use, and so wait for */
@@ -138,7 +138,7 @@ struct listing {
     uint32_t words[PIECE];
     double cost[PIECE];
     uint64_t samples[PIECE];
-    size_t never; /* instructions without a sample, in blocks with some */
+    size_t never; /* instructions without samples in blocks that have some */
     bool starts[PIECE];
 };
 
@@ -167,7 +167,7 @@ static struct code_block know_code(struct listing *l, uint64_t start, size_t hav
     return block;
 }
 
-/* Its address where it is of the function that is listed, else its function, too. */
+/* Shows the instruction that is waited for; with its function if that is another one. */
 static void set_maker(struct table *table, const struct spex_symbol *here,
                       struct spex_module *module, uint64_t address)
 {
@@ -182,12 +182,13 @@ static void set_maker(struct table *table, const struct spex_symbol *here,
         table_printf(table, "waits_for", "0x%llx", (unsigned long long)address);
 }
 
-/* For an instruction that mostly waited: the one it waited for, by the replay or by its block. */
+/* For an instruction that mostly waited: the one it waited for, from the replay or its block. */
 static void fill_wait(struct listing *l, const struct code_block *block, size_t at,
                       const struct spex_row *row)
 {
     const struct spex_symbol *here = l->of->symbol;
-    enum { NOTHING = 3, SHORT = 8 }; /* cycles that any operation may wait, a load may take */
+    /* cycles that any operation may wait, and that a load may take */
+    enum { NOTHING = 3, SHORT = 8 };
     const double wait = mean_of(row, SPEX_LATENCY_ISSUE), took = mean_of(row, SPEX_LATENCY_EXECUTE);
     const uint64_t address = block->address + 4 * at;
     struct spex_wait by_replay;
@@ -217,8 +218,7 @@ static void fill_exact(struct table *table, const struct listing_exact *exact)
 }
 
 /*
- * The instructions from address on with their samples; where the code is missing, only sampled
- * ones.
+ * Lists instructions from address on with their samples; where code is missing, only sampled ones.
  */
 static void list_piece(struct listing *l, uint64_t start, size_t count)
 {
@@ -313,7 +313,10 @@ struct table *listing_function(struct profile *p, const struct listing_of *a,
     struct source_places places = profile_sources(p->options);
     l->sources = sources_new(&places);
     l->sample = samples;
-    /* The size may be wrong: where there is no code, go on with the piece of the next sample. */
+    /*
+     * The size may be wrong: where there is no code, continue with the piece that has the next
+     * sample.
+     */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
         uint64_t left = (size - at) / 4;
         uint8_t any[4];
@@ -342,7 +345,7 @@ struct table *listing_function(struct profile *p, const struct listing_of *a,
 
 enum { STATS = 18, HOT_LINES = 10 };
 
-/* The columns of the listing up to where data came from, then the line. */
+/* The columns of the listing up to the sources of data, then the line. */
 static const struct table_column *hot_columns(void)
 {
     static struct table_column all[STATS + 4];
@@ -354,7 +357,7 @@ static const struct table_column *hot_columns(void)
     return all;
 }
 
-/* The text of a row's source line; the line is that of any of its instructions. */
+/* Shows the text of a row's source line. */
 static void fill_source(struct profile *p, struct table *table, struct sources *sources,
                         const struct spex_group *group, const struct spex_row *row)
 {

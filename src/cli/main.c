@@ -1,4 +1,4 @@
-/* Where spex begins: the command of the first word. */
+/* The entry point of spex: runs the command named by the first word. */
 #include "cli.h"
 
 #include "guest/trace.h"
@@ -7,15 +7,16 @@
 #include <unistd.h>
 
 /*
- * A caller may have closed the standard descriptors: the next file that is opened would get such a
- * number, and a message would go into a profile. A descriptor that can be neither read nor written
- * takes their place.
+ * A caller may have closed the standard descriptors: the next file opened would get such a number,
+ * and messages would go into a profile. A descriptor that can be neither read nor written takes
+ * their place.
  */
 static void take_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free: fd */
+            /* gets the lowest free number: fd */
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 int main(int argc, char **argv)

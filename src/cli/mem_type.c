@@ -16,7 +16,7 @@
 
 enum { LINE = 64, LINES_MOST = 4096 };
 
-/* The key of the member comes last. */
+/* The key for the member comes last. */
 static const enum spex_key keys[] = {SPEX_KEY_TYPE, SPEX_KEY_TYPE_LINE, SPEX_KEY_TYPE_OFFSET,
                                      SPEX_KEY_MEMBER};
 enum { KEYS = sizeof keys / sizeof *keys, MEMBER = KEYS - 1 };
@@ -26,7 +26,7 @@ struct by_type {
     struct spex_group *group;
     struct place_cache *places;
     const char *wanted;
-    const char *type; /* type of the last sample, and whether it is the wanted one */
+    const char *type; /* type of the last sample, and whether it is the one asked for */
     bool matches;
     uint64_t samples, spent; /* samples and time of all accesses */
 };
@@ -63,13 +63,13 @@ static const struct data_member *member_of(const struct spex_group *group,
 
 /* ---- which members belong together ---- */
 
-/* The members of one type that take most of its time. */
+/* The members of a type that take most of its time. */
 struct hot {
     const struct data_member **members;
     size_t count;
     double share;
     uint64_t bytes;
-    unsigned lines, least; /* cache lines that they are on, and the fewest possible */
+    unsigned lines, least; /* cache lines that they are on, and the fewest they could be on */
 };
 
 struct weighed {
@@ -90,7 +90,7 @@ static int by_offset(const void *a, const void *b)
     return ORDER((*x)->offset, (*y)->offset);
 }
 
-/* Computes bytes and lines of members, in order of offset; members of unions overlap. */
+/* Computes the bytes and lines of members, ordered by offset; members of unions overlap. */
 static void measure(struct hot *hot)
 {
     uint64_t end = 0, last_line = UINT64_MAX;
@@ -182,7 +182,7 @@ static void json_hot(struct json *json, const char *type, const struct hot *hot)
     json_end(json);
 }
 
-/* For each type that matched; text or JSON. */
+/* Prints them for each type that matched, as text or JSON. */
 static void show_hot(struct profile *p, const struct spex_group *group, struct json *json)
 {
     const char *last = NULL;
@@ -212,7 +212,7 @@ static int show(struct profile *p, struct by_type *b)
     const struct stats *t = &spex_group_total(b->group)->stats;
     double limit = p->limit;
     if (!p->options->percent_limit)
-        p->limit = 0; /* a member that nothing uses is an answer, too */
+        p->limit = 0; /* members that nothing uses are part of the answer */
     struct table *table = columns_table(
         p, b->group, keys, KEYS, 0,
         one ? "time,share,samples,loads,stores,execute_p50,execute_p95,l1_miss,from,type-line,"

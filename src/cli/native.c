@@ -41,7 +41,7 @@ int record_choose(const struct native_choice *c, struct native_machine *machine,
 
 /* ---- options ---- */
 
-/* What belongs to the model. */
+/* Refuses options that only the model has. */
 static int refuse_model(const struct record_options *o)
 {
     const struct run_options *r = &o->run;
@@ -114,7 +114,7 @@ static int parse_target(const struct record_options *o, char **argv, struct nati
     return CLI_OK;
 }
 
-/* "[DATA][,AUX]": pages, or bytes with K, M, G; powers of two, as the kernel wants them. */
+/* "[DATA][,AUX]": pages, or bytes with K, M, G; the kernel requires powers of two. */
 static bool parse_size(const char *text, const char **end, uint64_t *size)
 {
     char *stop;
@@ -203,7 +203,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
         if (program > 0)
             kill(program, signo);
     } else if (program > 0 && (signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL) {
-        ; /* the terminal's Ctrl-C reaches the program by itself, which may mean to go on */
+        ; /* Ctrl-C reaches the program by itself, which may choose to continue */
     } else {
         if (program > 0)
             kill(program, stopped ? SIGKILL : SIGTERM);
@@ -307,7 +307,7 @@ int record_end(const struct native_totals *t, bool program)
     int signo = stopped ? stopped : WIFSIGNALED(t->program) ? WTERMSIG(t->program) : 0;
     if (signo) {
         struct rlimit none = {0, 0};
-        setrlimit(RLIMIT_CORE, &none); /* the core is the program's */
+        setrlimit(RLIMIT_CORE, &none); /* core dumps are for the program */
         signal(signo, SIG_DFL);
         raise(signo);
     }

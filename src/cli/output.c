@@ -16,7 +16,7 @@ static int refuse(const char *name, const char *why)
     return CLI_DATA;
 }
 
-/* The name of what a descriptor is open on. */
+/* The name of the file that a descriptor is open on. */
 static bool real_name(int fd, char path[OUTPUT_PATH])
 {
     char link[64];
@@ -26,7 +26,7 @@ static bool real_name(int fd, char path[OUTPUT_PATH])
     return n > 0 && n < OUTPUT_PATH - 32 && path[0] == '/';
 }
 
-/* What runs, or is part of what runs: nobody means to replace it by an answer. */
+/* Is it a program that is running, or a part of one? Nobody wants to replace that by an answer. */
 static bool is_program(const char *path, const struct stat *st)
 {
     char start[4] = "";
@@ -49,8 +49,8 @@ static int open_file(struct output *o, const char *name, const struct stat *st)
 }
 
 /*
- * Follows a link the way the kernel lets us (fs.protected_symlinks), also one to a file that
- * is not there yet. What is not a file is opened.
+ * Opens what is not a regular file. Follows links only if the kernel allows it
+ * (fs.protected_symlinks), also a link to a file that does not exist yet.
  */
 static int open_place(struct output *o, const char *name)
 {
@@ -93,7 +93,7 @@ static void directory_of(const char *path, char directory[OUTPUT_PATH])
         strcpy(directory, ".");
 }
 
-/* In a directory like /tmp, renaming over somebody else's file will be refused: say so now. */
+/* In a directory like /tmp, renaming over someone else's file will fail: better to say so now. */
 static bool may_replace(const char *path)
 {
     char directory[OUTPUT_PATH];
@@ -104,7 +104,7 @@ static bool may_replace(const char *path)
            file.st_uid == me || in.st_uid == me;
 }
 
-/* The directory is there and can be written; otherwise errno says why not. */
+/* Does the directory exist, and can it be written to? If not, errno says why. */
 static bool may_create(const char *path)
 {
     char directory[OUTPUT_PATH];
@@ -193,7 +193,7 @@ int output_from(struct output *o, const char *input)
     struct stat st;
     bool standard = !strcmp(input, "-");
     if (standard ? fstat(STDIN_FILENO, &st) : stat(input, &st))
-        return CLI_OK; /* whoever reads it says why not */
+        return CLI_OK; /* the code that reads it says why not */
     return output_from_open(o, standard ? "standard input" : input, &st);
 }
 
@@ -237,14 +237,14 @@ int output_mode(struct output *o, const char *mode)
 
 /* ---- the file ---- */
 
-/* The older file gets its second name before it loses the first. */
+/* Gives the older file its second name before it loses the first. */
 static bool keep_older(const struct output *o, const char *old)
 {
     char beside[OUTPUT_PATH + 32];
     snprintf(beside, sizeof beside, "%s.old-%ld", o->path, (long)getpid());
     if (!link(o->path, beside)) {
         if (!rename(beside, old)) {
-            unlink(beside); /* still there if .old was another name of the same file */
+            unlink(beside); /* rename does nothing if .old is the same file */
             return true;
         }
         int why = errno;
@@ -252,7 +252,7 @@ static bool keep_older(const struct output *o, const char *old)
         errno = why;
         return false;
     }
-    return !rename(o->path, old); /* a file system without links, or somebody else's file */
+    return !rename(o->path, old); /* a file system without links, or someone else's file */
 }
 
 static bool written_out(int fd)
@@ -288,7 +288,7 @@ bool output_put(const struct output *o, const char *made)
     return ok && put(o, made);
 }
 
-/* A signal that ends us takes the half file with it. */
+/* The unfinished file, which a signal that ends us also removes. */
 static char half[OUTPUT_PATH + 16];
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 

@@ -34,7 +34,7 @@ bool parts_parse(const char *text, struct parts_limit *limit)
     return false;
 }
 
-/* Where AUX bytes are in the run's file. */
+/* Where some AUX bytes are in the run's file. */
 struct kept {
     uint64_t offset, size, at; /* offset and size in the CPU's AUX area; position in the file */
     int32_t cpu;
@@ -52,7 +52,7 @@ struct splitting {
     size_t state_count, state_room;
     struct spex_perf_writer *writer; /* writer of the current part */
     unsigned number;
-    uint64_t bytes, since, total; /* AUX bytes of the part; its first time; bytes of all files */
+    uint64_t bytes, since, total; /* AUX bytes in the part; its start time; bytes in all files */
     bool failed;
 };
 
@@ -200,7 +200,7 @@ unsigned parts_write(const struct output *output, const char *directory, struct 
             add(&s, &event);
         }
     if (!s.failed && !s.writer)
-        begin_part(&s, 0); /* a part without samples still says what ran */
+        begin_part(&s, 0); /* a part without samples still tells what ran */
     end_part(&s);
     if (s.data >= 0)
         close(s.data);

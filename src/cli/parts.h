@@ -1,4 +1,4 @@
-/* --switch-output of spex record: one run as several profiles, one after the other in time. */
+/* spex record --switch-output: writes one run as several profiles, one after the other in time. */
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
 
@@ -10,16 +10,19 @@
 
 struct parts_limit {
     uint64_t bytes; /* most bytes of AUX data in a part; 0: no limit */
-    uint64_t time;  /* ns from its first AUX record to the beginning of its last one; 0: any */
+    /*
+     * longest time, in ns, from its first AUX record to the beginning of its last one; 0: no limit
+     */
+    uint64_t time;
 };
 
-/* "10M", or modelled time with s, ms, us. False if it is neither. */
+/* "10M", or modelled time in s, ms, us. False if it is neither. */
 bool parts_parse(const char *text, struct parts_limit *limit);
 
 /*
- * Makes PATH.00001, PATH.00002, ... of what DIRECTORY/data and the run's events hold; each can be
- * read alone, since it repeats what earlier parts said. Returns how many, 0 after a message.
- * bytes: of all of them.
+ * Makes PATH.00001, PATH.00002, ... from DIRECTORY/data and the run's events; each can be read by
+ * itself, since it repeats what earlier parts said. Returns how many there are, 0 after a message.
+ * bytes: the size of all of them.
  */
 unsigned parts_write(const struct output *output, const char *directory, struct left_run *run,
                      const struct spex_perf_writer_options *options,

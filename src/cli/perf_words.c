@@ -7,9 +7,12 @@
 #define READ FILTER " archive dump verify query"
 #define RUN "record stat top whatif"
 
-/* Letters mean different things in perf's commands: rows name the commands that have them. */
+/*
+ * Some letters mean different things in different perf commands: rows name the commands they are
+ * for.
+ */
 static const struct perf_word words[] = {
-    /* the same by another name */
+    /* the same under another name */
     {FILTER, "--comms", "comm", NULL},
     {FILTER, "--dsos", "dso", NULL},
     {FILTER, "--symbols", "symbol", NULL},
@@ -182,7 +185,7 @@ static const struct perf_word words[] = {
     {"", "kvm", NULL, "'spex vm' runs a Linux guest that has SPE"},
     {"", "config", NULL, "there is no file of settings: 'spex help COMMAND' has the options"},
     {"", "version", NULL, "'spex --version' prints it"},
-    /* words that are nobody's */
+    /* words that belong to no command */
     {"", "flamegraph flame flames", NULL,
      "'spex html' has one; 'spex export --to collapsed' is for other programs that draw it"},
     {"", "profile sample prof", NULL, "'spex run' records and reports, 'spex record' records"},
@@ -207,12 +210,12 @@ static const struct perf_word words[] = {
     {"", "pack bundle", NULL, "'spex archive' packs a profile with its programs"},
     {"", "manual man docs", NULL, "'spex help NAME', and 'man spex'"},
 
-    /* perf's commands that spex does not have */
+    /* perf commands that spex does not have */
     {"", "trace probe bench sched lock ftrace timechart kmem kwork daemon iostat kallsyms", NULL,
      "spex is about SPE alone; perf has this"},
 };
 
-/* Whether one of the words of a list is this one. */
+/* Is the word one of those in the list? */
 static bool listed(const char *list, const char *word, size_t size)
 {
     while (*list) {

@@ -1,6 +1,6 @@
 /*
- * What people who know perf type, and what spex has for it. A word that spex itself has never gets
- * here: the tables of commands and options are asked first.
+ * What perf users type, and what spex has instead. Words that spex itself knows never get here: the
+ * tables of commands and options are searched first.
  */
 #ifndef CLI_PERF_WORDS_H
 #define CLI_PERF_WORDS_H
@@ -8,13 +8,14 @@
 #include <stddef.h>
 
 struct perf_word {
-    const char *where; /* commands that it is about; "" for commands themselves; or --OPTION */
+    /* commands that the row is about; "" for the commands themselves; or --OPTION */
+    const char *where;
     const char *words; /* perf's spellings */
-    const char *ours;  /* exactly the same: our option's long name, "" for what spex does anyway */
-    const char *says;  /* what to use instead, if not the same */
+    const char *ours;  /* exact equivalent: our option's long name, "" for what spex does anyway */
+    const char *says;  /* what to use if there is no exact equivalent */
 };
 
-/* The row about a word of size bytes, or NULL. */
+/* The row for a word of size bytes, or NULL. */
 const struct perf_word *perf_word(const char *where, const char *word, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A spex with capabilities (docs/native.md) keeps them in commands that record, not in those
- * that read: the latter may load a library or start a pager that the user names.
+ * A spex binary with capabilities (docs/native.md) keeps them in commands that record, but not in
+ * those that read: they may load a library or start a pager that the user names.
  */
 #include "cli.h"
 

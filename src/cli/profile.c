@@ -1,4 +1,4 @@
-/* The profile of a command that reads: opening it, reading it, and the notes on it at the end. */
+/* The profile in a command that reads: opening it, reading it, and the notes on it at the end. */
 #include "profile.h"
 
 #include "base/memory.h"
@@ -38,7 +38,9 @@ static bool show_fetching(void *context, const char *file, uint64_t done, uint64
     return true;
 }
 
-/* Does the file begin with sample records? Three, with nothing reserved between, are no accident.
+/*
+ * Does the file begin with sample records? Three records without a reserved packet are no
+ * coincidence.
  */
 static bool looks_raw(const char *path)
 {
@@ -75,9 +77,9 @@ static int parse_limit(struct profile *p, const struct profile_options *options)
 
 static void open_output(struct profile *p)
 {
-    enum { READABLE = 120 }; /* width where output is a file that a person will read */
+    enum { READABLE = 120 }; /* width of output to a file that a person will read */
     p->width = cli_columns();
-    p->whole_names = !p->width; /* long lines, for those who search in them; but NAME */
+    p->whole_names = !p->width; /* keep long lines, for those who search in them; but see NAME */
     if (!p->width)
         p->width = READABLE;
     p->colour = p->options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
@@ -93,7 +95,7 @@ int profile_printing(struct profile *p, const struct profile_options *options)
     return status;
 }
 
-/* The files of a profile and what they are called together. */
+/* Lists the files of a profile, and makes the name for all of them. */
 static void name_files(struct profile *p, const struct profile_options *options,
                        char *const *operands)
 {
@@ -168,7 +170,7 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     o.filter_count = p->filter_count;
     o.progress = show_progress;
     o.context = p;
-    struct rlimit files; /* each file that ran stays open */
+    struct rlimit files; /* every file that ran stays open */
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
@@ -247,7 +249,7 @@ int profile_run_all(struct profile *p, const struct spex_sink *sinks, size_t cou
 struct nameless {
     uint64_t samples;
     const char *path, *problem;
-    char *own; /* problem, if it is to be freed */
+    char *own; /* set if problem must be freed */
     const struct spex_module *module;
 };
 
@@ -259,9 +261,9 @@ static int by_samples(const void *a, const void *b)
     return strcmp(x->path, y->path);
 }
 
-enum { NOTES_MOST = 3 }; /* lines about names, without -v */
+enum { NOTES_MOST = 3 }; /* lines about missing names, without -v */
 
-/* What makes a runtime name its code; by the name of the process. */
+/* How to make a runtime name its code, by the name of the process. */
 static const char *how_to_name(const char *comm)
 {
     static const struct {
@@ -279,7 +281,7 @@ static const char *how_to_name(const char *comm)
     return "many runtimes can write one (Java, node, Python, .NET)";
 }
 
-/* Why JIT code has no names; "" if it has some. */
+/* Explains why JIT code has no names; "" if it has some. */
 static void anonymous_problem(struct profile *p, struct spex_module *m, char text[400])
 {
     text[0] = '\0';
@@ -293,7 +295,7 @@ static void anonymous_problem(struct profile *p, struct spex_module *m, char tex
              comm, pid, how_to_name(comm));
 }
 
-/* Modules without symbols, once each, most samples first; only those that matter. */
+/* Reports modules without symbols, once each, most samples first; only those that matter. */
 static void report_modules(struct profile *p)
 {
     struct nameless *list = NULL;
@@ -343,14 +345,14 @@ static void report_modules(struct profile *p)
                  quiet == 1 ? "" : "s");
 }
 
-/* Data Source packets that no table explains: reported once, since levels are guessed then. */
+/* Reports Data Source packets that no table explains: once, since levels are guessed then. */
 static void report_sources(struct profile *p)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);
     uint64_t midr = spex_analysis_sampling(p->analysis)->midr;
     if (!spex_analysis_totals(p->analysis)->with_source)
         return;
-    if (!midr && file) { /* if there are several kinds of core, the first without a table */
+    if (!midr && file) { /* with several kinds of core, the first one without a table */
         const struct spex_perf_info *info = spex_perfdata_info(file);
         for (size_t i = 0; i < info->cpu_count; i++) {
             midr = info->cpus[i].midr;
@@ -370,7 +372,7 @@ static void report_sources(struct profile *p)
                  "--midr VALUE names it");
 }
 
-/* A profile of something other than SPE is a mistake; say what it holds. */
+/* A profile of something other than SPE is a mistake; says what it contains. */
 static bool report_no_spe(const struct spex_part *part)
 {
     const struct spex_perfdata *file = part->file;
@@ -398,7 +400,7 @@ static bool report_no_spe(const struct spex_part *part)
     return true;
 }
 
-/* What was wrong with a file; the exit status. */
+/* Reports what was wrong with a file; returns the exit status. */
 static int report_part(const struct spex_part *part)
 {
     const struct spex_totals *t = part->totals;

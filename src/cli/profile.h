@@ -1,7 +1,6 @@
 /*
- * What report, annotate, mem, c2c, branch, diff and script share: their common options,
- * opening the profile, the lines that say what was sampled, and the messages about an empty or
- * damaged input.
+ * What report, annotate, mem, c2c, branch, diff and script share: common options, opening the
+ * profile, the lines that say what was sampled, and messages about an empty or damaged input.
  */
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
@@ -28,7 +27,7 @@ struct profile_options {
 
 #define PROFILE_AT(type, field) offsetof(type, profile.field)
 /* clang-format off */
-/* First in a command's option table; its options struct has a member "profile". */
+/* First rows in a command's option table; its options struct has a member "profile". */
 #define PROFILE_SOURCE_OPTIONS(type)                                                           \
     {"input", 'i', CLI_LIST, PROFILE_AT(type, inputs), "FILE",                                 \
      "perf.data file to read, - for standard input (default perf.data); several are one profile", \
@@ -54,7 +53,7 @@ struct profile_options {
     {"verbose", 'v', CLI_FLAG, PROFILE_AT(type, verbose), NULL,                                \
      "all notes about names that are missing, not the first of them; whole names",              \
      NULL, NULL}
-/* Of commands that show time. */
+/* For commands that show time. */
 #define PROFILE_REPLAY(type)                                                                   \
     {"no-replay", 0, CLI_FLAG, PROFILE_AT(type, no_replay), NULL,                              \
      "share out time by latencies alone, without replaying the program (docs/time.md)",  \
@@ -77,89 +76,92 @@ struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
     const char *name;   /* the file's name; "a.data and 2 more" for several */
-    const char **paths; /* paths of all files, NULL after the last */
-    char *names;        /* the name, if it had to be allocated */
+    const char **paths; /* paths of all files, then NULL */
+    char *names;        /* set if name had to be allocated */
     char *directory;    /* directory of the first file; NULL: standard input */
-    const char *label;  /* before the name in the header; NULL none */
+    const char *label;  /* shown before the name in the header; or NULL */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
     struct out out; /* stdout */
     unsigned width;
     bool whole_names; /* long names are not cut */
     bool colour;
-    /* A line of a fetch stands on the terminal; no more lines: the answer is being shown. */
+    /* progress: a download's line is on the terminal; quiet: print no more such lines */
     _Atomic bool progress, quiet;
     bool told;      /* the output already says what the file lacks */
-    double limit;   /* share below which rows are left out */
-    uint64_t least; /* samples below which rows of text are left out */
+    double limit;   /* smallest share of rows that are shown */
+    uint64_t least; /* fewest samples of rows that are shown in text */
     int status;
 };
 
 /*
- * Opens the input for a command; more may be NULL or set further options. Returns
- * CLI_OK or the exit status, the reason already printed.
+ * Opens the input for a command; more may be NULL or hold further options. Returns CLI_OK, or the
+ * exit status with the reason already printed.
  */
 int profile_open(struct profile *profile, const struct profile_options *options,
                  const char *operand, const struct spex_analysis_options *more);
-/* For tables that come from elsewhere: how and where to print, without a profile. */
+/* For tables from another source: sets how and where to print, without a profile. */
 int profile_printing(struct profile *profile, const struct profile_options *options);
-/* The same with any number of operands, which with those of -i are one profile. */
+/* Like profile_open with any number of operands; with those of -i they form one profile. */
 int profile_open_all(struct profile *profile, const struct profile_options *options,
                      char *const *operands, const struct spex_analysis_options *more);
-/* A group of the profile; ends the program if there is no memory. */
+/* Makes a group in the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,
                                  size_t key_count, unsigned flags);
 /*
- * The output is made from the profile: CLI_USAGE after a message if it would replace what is read,
- * or if mode (of --mode, or NULL) is none.
+ * Prepares an output that is made from the profile: CLI_USAGE after a message if it would replace
+ * an input, or if mode (of --mode, or NULL) is not valid.
  */
 struct output;
 int profile_output(const struct profile *profile, struct output *output, const char *mode);
-/* Where its source files may come from. */
+/* Where source files may be found. */
 struct source_places profile_sources(const struct profile_options *options);
-/* One pass; CLI_OK or the exit status. */
+/* Makes one pass; returns CLI_OK or the exit status. */
 int profile_run(struct profile *profile, struct spex_sink sink);
 int profile_run_all(struct profile *profile, const struct spex_sink *sinks, size_t count);
-/* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
+/*
+ * Call it after the output: reports on stderr what was damaged or missing. Closes everything;
+ * returns the exit status.
+ */
 int profile_close(struct profile *profile);
 
-/* Says on stderr that not all was recorded, if so. */
+/* Reports on stderr if not everything was recorded. */
 void profile_losses(const char *name, uint64_t lost, uint64_t truncated);
-/* The filters as they were typed, with a 0 after them. */
+/* Appends the filters as they were typed, with a 0 after them. */
 void profile_filters(const struct profile *profile, struct out *out);
-/* "# perf.data: ..." lines of text output. */
+/* Prints the "# perf.data: ..." lines of text output. */
 void profile_header(struct profile *profile, struct out *out);
-/* The same as members of an object of JSON. */
+/* Writes the same as members of a JSON object. */
 void profile_members(struct profile *profile, struct json *json);
-/* An object of JSON that names its schema and has them. */
+/* Begins a JSON object with the schema's name and these members. */
 struct json profile_json(struct profile *profile, const char *schema);
-/* A "# ..." line of text output, broken where the terminal ends. */
+/* Prints a "# ..." line of text output, wrapped at the terminal's width. */
 void profile_comment(struct profile *profile, struct out *out, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Why numbers of operations are not estimated, if they are not. */
+/* Says why numbers of operations are not estimated, if they are not. */
 void profile_no_estimate(struct profile *profile, struct out *out);
 /*
- * Why single instructions are not to be trusted: so many of them have no samples that should have,
- * or the CPU is known for it (its erratum; NULL: none).
+ * Why single instructions cannot be trusted: too many that should have samples have none, or the
+ * CPU has an erratum (NULL: none known).
  */
 struct profile_bias {
     size_t never;
     const char *erratum;
 };
 struct profile_bias profile_bias(const struct profile *profile, size_t never);
-/* Says so, if it is. */
+/* Reports the bias, if there is one. */
 void profile_bias_print(struct profile *profile, struct out *out, size_t never);
-/* How much time there is and where it comes from, or why it is not known. */
+/* Prints how much time there is and where it comes from, or why it is not known. */
 void profile_time(struct profile *profile, struct out *out, const struct spex_group *group);
-/* How whose time it is was told, and how far to trust it; profile_time says it too. */
+/* Prints how time was attributed and how far to trust that; profile_time includes it. */
 void profile_trust(struct profile *profile, struct out *out);
-/* Nothing to show: says why, on stdout for text; true if there was nothing. */
+/* If there is nothing to show, says why (on stdout for text) and returns true. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
 struct table_options profile_table(const struct profile *profile);
 
-/* Parses "a,b" into keys; the exit status. */
+/* Parses "a,b" into keys; returns the exit status. */
 int profile_keys(const char *list, enum spex_key *keys, size_t *count);
-/* Says that the first field of the list is none; returns CLI_USAGE. */
+/* Reports that the first field of the list does not exist; returns CLI_USAGE. */
 int profile_wrong_field(const char *list);
 
 /* NAN when total is 0. */

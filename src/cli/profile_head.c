@@ -1,5 +1,5 @@
 /*
- * What a command says about its profile before its tables, as text and as JSON: files, samples,
+ * What a command prints about its profile before its tables, as text and as JSON: files, samples,
  * time, filters; and why there is no table, if nothing is left.
  */
 #include "profile.h"
@@ -20,7 +20,7 @@ void profile_filters(const struct profile *p, struct out *out)
     out_char(out, 0);
 }
 
-/* The model that made the records, its CPU and version; NULL: none of spex did. */
+/* The model that made the records, with its CPU and version; NULL if they are not from spex. */
 static const char *model_of(const struct profile *p)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);
@@ -29,7 +29,7 @@ static const char *model_of(const struct profile *p)
     return strncmp(text, RUN_FILE_MODEL, size) ? NULL : text + size;
 }
 
-/* How well whose time it is is known; share 0 where nothing was replayed. */
+/* How well the owner of the time is known; share is 0 if nothing was replayed. */
 static struct spex_replay replay_of(const struct profile *p)
 {
     struct spex_replay r = {.size = sizeof r};
@@ -105,7 +105,7 @@ struct json profile_json(struct profile *p, const char *schema)
     return json;
 }
 
-/* "# text", broken at blanks where the terminal ends. */
+/* "# text", wrapped at the terminal's width. */
 void profile_comment(struct profile *p, struct out *out, const char *format, ...)
 {
     char text[1200];
@@ -125,13 +125,13 @@ void profile_comment(struct profile *p, struct out *out, const char *format, ...
         size_t n = (size_t)(end - at);
         size_t room = first || !p->width ? width : width - 2;
         if (n > room) {
-            /* after a comma where one is near, else between words */
+            /* break after a comma if one is near, else between words */
             for (n = room; n > room / 2 && !(at[n] == ' ' && at[n - 1] == ','); n--)
                 ;
             if (n == room / 2)
                 for (n = room; n > 0 && at[n] != ' '; n--)
                     ;
-            if (!n) /* a word longer than the line: after a comma in it */
+            if (!n) /* a word longer than the line: break after a comma in it */
                 for (n = room; n > 0 && at[n - 1] != ','; n--)
                     ;
             while (!n || (at + n < end && at[n] != ' ' && at[n - 1] != ','))
@@ -195,7 +195,7 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
-/* Neoverse N1 before r4p1 has erratum 1694299; the unit of spex has it only by choice. */
+/* Neoverse N1 before r4p1 has erratum 1694299; the unit of spex has it only if configured so. */
 static bool has_erratum(const struct profile *p, uint32_t midr)
 {
     uint32_t revision = (midr >> 20 & 15) << 4 | (midr & 15);
@@ -205,7 +205,7 @@ static bool has_erratum(const struct profile *p, uint32_t midr)
 struct profile_bias profile_bias(const struct profile *p, size_t never)
 {
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
-    /* with filters, missing samples show nothing */
+    /* with filters, missing samples prove nothing */
     return (struct profile_bias){s->filters[0] || p->filter_count ? 0 : never,
                                  has_erratum(p, s->midr) ? "1694299" : NULL};
 }
@@ -282,7 +282,7 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
     profile_trust(p, out);
 }
 
-/* A line of text output, broken where the terminal ends; off a terminal it is one. */
+/* Prints a line of text output, wrapped on a terminal. */
 static void say(struct profile *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(struct profile *p, const char *format, ...)
 {
@@ -298,7 +298,7 @@ static void say(struct profile *p, const char *format, ...)
     free(text);
 }
 
-/* "; the profile is of 12.500000 to 13.750000 s": what --time could have been. */
+/* "; the profile is of 12.500000 to 13.750000 s": the values that --time could have had. */
 static const char *extent(const struct profile *p, char text[96])
 {
     uint64_t first, last;
@@ -317,10 +317,11 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
     if (samples)
         return false;
     if (p->options->format != TABLE_AS_TEXT)
-        return false; /* an empty table says it */
+        return false; /* an empty table already says so */
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
-        if (!file || spex_perfdata_info(file)->aux_bytes) /* otherwise profile_close says more */
+        /* otherwise profile_close gives details */
+        if (!file || spex_perfdata_info(file)->aux_bytes)
             say(p, "%s holds no sample records", p->name);
         return true;
     }

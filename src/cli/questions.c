@@ -19,7 +19,7 @@ enum { PATH = 4096 };
 
 /* ---- ready-made questions ---- */
 
-/* Questions to a fleet have a dialect of their own. */
+/* Queries for a fleet use another dialect of SQL. */
 static bool questions_directory(bool fleet, char *path, size_t size)
 {
     return cli_beside(fleet ? "../share/spex/queries/clickhouse" : "../share/spex/queries", path,
@@ -33,9 +33,7 @@ static int is_question(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".sql");
 }
 
-/*
- * Calls use for each question by name; returns their number, negative if the directory is missing.
- */
+/* Calls use for each query by name; returns their number, negative if the directory is missing. */
 static int each_question(bool fleet, void (*use)(void *user, const char *name, const char *path),
                          void *user)
 {
@@ -55,7 +53,7 @@ static int each_question(bool fleet, void (*use)(void *user, const char *name, c
     return n;
 }
 
-/* The first line of a question is a comment that says what it answers. */
+/* The first line of a query is a comment that says what it answers. */
 static void list_question(void *user, const char *name, const char *path)
 {
     struct cli_input input;
@@ -134,7 +132,7 @@ char *questions_text(bool fleet, const char *given)
 
 /* ---- the input files ---- */
 
-/* For a Parquet file called samples...: the file next to it that holds another table. */
+/* For a Parquet file called samples...: the file beside it that holds another table. */
 static bool put_beside(struct out *out, const char *path, const char *table)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -147,7 +145,7 @@ static bool put_beside(struct out *out, const char *path, const char *table)
     return !access(out->data, R_OK);
 }
 
-/* A table of a file; false if it is a Parquet file without one. */
+/* Appends a table of a file; false if it is a Parquet file without that table. */
 static bool put_file(struct out *sql, const char *path, const char *table)
 {
     char magic[4] = "";
@@ -205,14 +203,14 @@ struct mention {
     bool any, ok;
 };
 
-/* Whether a character may be in a name, or in the name of a file. */
+/* May this character be part of a name, or of a file's name? */
 static bool is_part(char c)
 {
     return (c && strchr("_./'-", c)) || (c >= '0' && c <= '9') ||
            ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Whether the SQL text contains this word. */
+/* Does the SQL text contain this word? */
 static bool mentions(const char *sql, const char *word)
 {
     size_t n = strlen(word);
@@ -222,7 +220,7 @@ static bool mentions(const char *sql, const char *word)
     return false;
 }
 
-/* The name of a question as the name of a view. */
+/* Does the SQL mention this query by the name of its view, which is written to view? */
 static bool is_mentioned(const struct mention *m, const char *name, char view[64])
 {
     size_t n = strlen(name);
@@ -241,7 +239,7 @@ static void look_for(void *user, const char *name, const char *path)
 
 /*
  * Makes the tables beside samples that a text mentions, if all files have them; DuckDB reports
- * those that are missing. symbols is a question; its table is spe_symbols('FILE').
+ * missing ones. symbols is a query; its table is spe_symbols('FILE').
  */
 static void add_tables(struct mention *m, const char *text)
 {

@@ -1,4 +1,4 @@
-/* What spex query is asked: its text, and what the names in that mean. */
+/* What spex query executes: its SQL, and the tables and views that the SQL refers to. */
 #ifndef CLI_QUESTIONS_H
 #define CLI_QUESTIONS_H
 
@@ -6,14 +6,14 @@
 
 #include "query/query.h"
 
-/* Prints the ready-made questions, those to a fleet or the others. An exit status. */
+/* Prints the ready-made queries, those for a fleet or the others. Returns an exit status. */
 int questions_list(bool fleet);
-/* The text of SQL that was typed, of a file, or of a question by name. NULL after a message. */
+/* The SQL: as typed, from a file, or a ready-made query by name. NULL after a message. */
 char *questions_text(bool fleet, const char *given);
 /*
- * Before SQL is asked: its views of the files, -i first. Files are looked at only for a statement
- * that mentions them, and questions are views of their names only there, too. False: the query has
- * the reason.
+ * Call it before executing the SQL: makes views for the files, -i first. Files and
+ * ready-made queries are only looked at if the statement mentions them. False: the query
+ * has the reason.
  */
 bool questions_views(struct query *query, const struct cli_list *inputs, char **files,
                      const char *asked);

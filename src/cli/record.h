@@ -1,4 +1,4 @@
-/* spex record: its options, and the part of it that uses the machine's own SPE. */
+/* spex record: its options, and the part that uses the machine's own SPE. */
 #ifndef CLI_RECORD_H
 #define CLI_RECORD_H
 
@@ -8,7 +8,7 @@
 
 enum record_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_QEMU };
 
-/* Options of commands that may record on this machine. */
+/* Options that choose whether to record on this machine. */
 struct native_choice {
     int engine; /* enum record_engine */
     bool all_cpus, per_thread, snapshot, keep_root;
@@ -46,18 +46,23 @@ struct record_options {
      "native: under sudo, run the program as root, not as the calling user", NULL, NULL}
 /* clang-format on */
 
-/* spex record: the exit status, which is the program's; dies by the signal that ended the program.
+/*
+ * Records a program; returns the program's exit status, or dies by the signal that ended the
+ * program.
  */
 int record_program(struct record_options *options, char **argv);
 
 extern const char *const record_engines[];
 
-/* Which engine; native: the machine is read. CLI_OK, or the exit code after a message. */
+/*
+ * Decides which engine is used; for the native one, machine is filled in. CLI_OK, or the exit code
+ * after a message.
+ */
 int record_choose(const struct native_choice *choice, struct native_machine *machine, bool *native);
-/* totals: the figures go there instead of stderr, and the caller ends with record_end(). */
+/* totals: receives the figures instead of stderr; the caller then ends with record_end(). */
 int record_native(const struct record_options *options, const struct native_machine *machine,
                   char **argv, struct native_totals *totals);
-/* Exits as the program did: with its status, or by the signal that ended it. */
+/* Exits like the program: with its status, or by the signal that ended it. */
 int record_end(const struct native_totals *totals, bool program);
 
 #endif

@@ -14,7 +14,7 @@ void rows_init(struct rows *r, struct out *out, enum table_format format)
     out_init(&r->cell, -1);
 }
 
-/* Counts UTF-8 characters as one column each: names hardly ever have wider ones. */
+/* Counts every UTF-8 character as one column: names rarely have wider ones. */
 static size_t width_of(const char *text)
 {
     size_t n = 0;

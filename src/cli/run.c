@@ -26,7 +26,7 @@
 
 const char run_standard_cpu[] = "neoverse-n1";
 
-/* PAGES,PAGES as in perf; under QEMU there is no ring, which is what stands before the comma. */
+/* PAGES,PAGES as in perf; the part before the comma is for a ring, which QEMU runs do not have. */
 static bool parse_aux(const char *text, uint64_t *size)
 {
     const char *comma = strchr(text, ',');
@@ -79,15 +79,13 @@ static int parse_event(const char *event, struct engine_options *o)
         return cli_usage("-e %s: modifier 'k': a program under QEMU has no kernel; allowed: u",
                          event);
     memcpy(o->config, terms.config, sizeof o->config);
-    o->config[0] |= 1; /* perf record of a program records per CPU, and so with time */
+    o->config[0] |= 1; /* perf record of a program records per CPU, and therefore with time */
     if (terms.period)
         o->period = terms.period;
     return CLI_OK;
 }
 
-/*
- * Sampled detail, unless something else is asked for; the full model where every operation counts.
- */
+/* Sampled detail unless something else is asked for; the full model if every operation counts. */
 static int parse_model(const struct run_options *in, struct engine_options *o)
 {
     struct spex_error error;
@@ -144,7 +142,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
             kill(guest, signo);
         return;
     }
-    /* Ctrl-C on the terminal reaches the guest by itself, which may choose to go on. */
+    /* Ctrl-C on the terminal reaches the guest by itself, which may choose to continue. */
     if ((signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL)
         return;
     if (guest > 0)
@@ -153,7 +151,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * A signal that would end us ends the run, as with perf record; a second one does so whatever the
+ * A signal that would end us ends the run, as in perf record; a second one ends us whatever the
  * guest does.
  */
 static void set_signals(void)
@@ -163,12 +161,12 @@ static void set_signals(void)
     struct sigaction old;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &old) || old.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL); /* nohup stays so */
+            sigaction(signals[i], &action, NULL); /* a signal that nohup ignores stays ignored */
 }
 
 /*
- * A file that may not grow (RLIMIT_FSIZE) is an error like a full disk. A handler, because the
- * guest would inherit that the signal is ignored.
+ * Makes reaching the file size limit (RLIMIT_FSIZE) an error like a full disk. It is a handler
+ * because the guest would inherit an ignored signal.
  */
 static void on_limit(int signo)
 {
@@ -191,7 +189,7 @@ static void control_end(void *engine)
     kill(engine_process(engine), SIGTERM);
 }
 
-/* On a terminal: how far the guest is. */
+/* Shows on a terminal how far the guest is. */
 static void show_progress(void *context)
 {
     const struct run *run = context;
@@ -206,7 +204,7 @@ static void show_progress(void *context)
                       text_count(count, samples), text_scaled(rate, (double)samples / seconds));
 }
 
-/* Runs the guest to its end and opens what it left. */
+/* Runs the guest to its end and opens the files that it left. */
 static int start(struct run *run)
 {
     struct spex_error error;
@@ -264,7 +262,7 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
     for (size_t i = 0; i < in->environment.count; i++)
         environment[i] = in->environment.items[i];
     run_own_qemu(own_qemu, sizeof own_qemu - 16);
-    strcat(own_qemu, "/qemu-aarch64"); /* there is room */
+    strcat(own_qemu, "/qemu-aarch64"); /* own_qemu has room for it */
     o->own_qemu = own_qemu;
     o->plugin = plugin;
     o->environment = environment;
@@ -300,7 +298,7 @@ int run_end(struct run *run)
         signo = WTERMSIG(status);
     if (signo) {
         struct rlimit none = {0, 0};
-        setrlimit(RLIMIT_CORE, &none); /* the core is the guest's */
+        setrlimit(RLIMIT_CORE, &none); /* core dumps are for the guest */
         signal(signo, SIG_DFL);
         raise(signo);
     }
@@ -309,7 +307,7 @@ int run_end(struct run *run)
 
 /* ---- words ---- */
 
-/* Programs of this machine that the guest started. */
+/* Lists host programs that the guest started. */
 static void note_hosts(const struct run *run)
 {
     enum { NAMES = 8 };
@@ -332,7 +330,7 @@ static void note_hosts(const struct run *run)
                  "is not allowed here");
 }
 
-/* A process met an instruction that QEMU's CPU does not have. */
+/* Reports that a process executed an instruction that QEMU's CPU does not have. */
 static void note_illegal(const struct run *run)
 {
     const struct engine_totals *t = &run->totals;

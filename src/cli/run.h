@@ -1,4 +1,4 @@
-/* What `spex record` and `spex stat` have in common: options, the run, its end. */
+/* What `spex record` and `spex stat` share: options, the run, its end. */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
@@ -13,16 +13,16 @@ struct run_options {
     const char *event, *cpu, *sysroot, *qemu_cpu, *qemu, *aux;
     struct cli_list model, environment;
     uint64_t period, seed;
-    bool deterministic, exact; /* exact: every operation is accounted for */
+    bool deterministic, exact; /* exact: every operation is modelled */
     const struct engine_ideal *ideal;
     size_t ideal_count;
 };
 
-/* Compared by address: this default means that --cpu was not given. */
+/* The default of --cpu; compared by address, to tell whether the option was given. */
 extern const char run_standard_cpu[];
 
 /* clang-format off */
-/* Rows of an option table, for a struct that begins with struct run_options. */
+/* Rows for the table of a command whose options struct begins with struct run_options. */
 #define RUN_OPTIONS                                                                                \
     {"event", 'e', CLI_STRING, offsetof(struct run_options, event), "EVENT",                       \
      "SPE event with the terms of Linux's arm_spe PMU, as for perf record",                        \
@@ -58,39 +58,39 @@ extern const char run_standard_cpu[];
      NULL, NULL}
 /* clang-format on */
 
-/* A run that has ended: the engine, what it left, and how the guest ended. */
+/* A run that has ended: the engine, its files, and how the guest ended. */
 struct run {
     struct engine *engine;
     struct left_run *left;
     char directory[4096];
-    struct engine_options options; /* options in effect: the period is clamped */
+    struct engine_options options; /* the options used: with the period within its limits */
     uint64_t asked_period;
-    bool quiet;   /* no progress on a terminal */
+    bool quiet;   /* show no progress on a terminal */
     time_t begun; /* the guest */
     struct engine_totals totals;
-    struct control *control; /* commands while it runs, or NULL */
+    struct control *control; /* control while it runs, or NULL */
     int status;              /* exit status, as from waitpid */
 };
 
 /*
- * Runs argv. Fills in the rest of run->options from options; the caller has set
- * prefix, keep and truth. CLI_OK, or the exit code after a message.
+ * Runs argv. Fills in the rest of run->options from options; the caller has set prefix, keep and
+ * truth. CLI_OK, or the exit code after a message.
  */
 int run_guest(const struct run_options *options, char **argv, struct run *run);
 
 /* The directory that record --setup-qemu builds into. */
 void run_own_qemu(char *path, size_t size);
 
-/* A prefix for a run's files if there is no output file to put them next to. */
+/* Makes a prefix for a run's files if there is no output file beside which they could be. */
 void run_temporary(char *path, size_t size);
 
 /*
- * Frees, and returns the guest's exit status; dies by the signal that ended the run, or that the
- * guest died by.
+ * Frees the run and returns the guest's exit status; or dies by the signal that ended the run or
+ * killed the guest.
  */
 int run_end(struct run *run);
 
-/* What the engine could not see, on stderr. */
+/* Reports on stderr what the engine could not see. */
 void run_notes(const struct run *run);
 
 #endif

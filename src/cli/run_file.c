@@ -32,9 +32,12 @@ static struct spex_perf_writer_options writer_options(const struct left_about *a
         .min_interval = about->min_interval,
         .event_filter = about->event_filter,
         .period = about->period,
-        .exclude_kernel = true, /* user mode: perf need not look for a kernel's symbols */
+        .exclude_kernel = true, /* user mode: perf need not look for kernel symbols */
         .time = {.mult = 1, .cap_zero = true}, /* the counter runs at 1 GHz from 0 */
-        /* Not the host's. Without a release, perf takes that of the machine it runs on. */
+        /*
+         * The names are not the host's. Without a release, perf uses that of the machine it runs
+         * on.
+         */
         .hostname = "spex",
         .osrelease = "0.0.0-qemu",
         .version = SPEX_VERSION,
@@ -91,7 +94,7 @@ void run_file_event(struct spex_perf_writer *writer, const struct engine_event *
 {
     switch (e->kind) {
     case SPEX_ENGINE_FORK:
-        if (e->ppid != 1) /* the first process is there when recording starts */
+        if (e->ppid != 1) /* the first process exists when recording starts */
             spex_perf_writer_fork(writer, e->pid, e->tid, e->ppid, e->ptid, e->time);
         break;
     case SPEX_ENGINE_EXIT:
@@ -117,7 +120,9 @@ void run_file_event(struct spex_perf_writer *writer, const struct engine_event *
     }
 }
 
-/* The events of a run after its AUX data. False after a message, if there is no file to keep. */
+/*
+ * Writes the events of a run after its AUX data. False after a message if there is no file to keep.
+ */
 static bool write_data(const char *path, struct left_run *run, struct run_file *result)
 {
     struct engine_event event;
@@ -200,7 +205,7 @@ static bool write_truth(const struct output *o, struct left_run *run)
 
 /* ---- into place ---- */
 
-/* A reader that closed the pipe wants nothing more: then there is nothing to keep. */
+/* If a reader closed the pipe, there is nothing to keep. */
 static bool stream_out(const struct output *o, const char *data, bool *unwanted)
 {
     struct spex_error error;
@@ -277,7 +282,7 @@ int run_file_finish(const struct output *o, const struct parts_limit *limit, con
     return ok && result->whole ? CLI_OK : CLI_DATA;
 }
 
-/* ---- a file that was cut ---- */
+/* ---- a truncated file ---- */
 
 struct repair {
     const char *from;
@@ -302,7 +307,7 @@ static bool repair_into(void *context, int fd)
     return true;
 }
 
-/* Into a pipe goes another format, which is made of a whole file. */
+/* A pipe needs another format, which is made from a whole file. */
 static bool repair_stream(void *context, int fd)
 {
     struct spex_error error;

@@ -110,7 +110,7 @@ static void text_field(struct script_fields *l, struct out *out, const struct sp
         break;
     case EXPORT_DSO:
         break;
-    case EXPORT_STACK: /* its name means nothing to people */
+    case EXPORT_STACK: /* people have no use for its name */
         if ((text = export_text(&l->source, sample, EXPORT_CALLERS)))
             out_name(out, text);
         break;

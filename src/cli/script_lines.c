@@ -1,10 +1,10 @@
 /*
- * Most fields of a record follow from a few things: its thread, its instruction, its events.
- * Neighbouring fields that follow from the same thing are one piece of text, made once and then
- * copied; only addresses, times and latencies are written for every record. A plan, made once
- * for each set of packets, says what to write, so that no time is spent on asking whether each
- * field of each record is there. Each field is followed by a separator; the last separator
- * becomes the end of the line.
+ * Most fields of a record depend on only one thing: its thread, its instruction or its events.
+ * Neighbouring fields that depend on the same thing form a piece of text, made once and then
+ * copied; only addresses, times and latencies are written for every record. A plan, made once for
+ * each set of packets, says what to write, so that no time is spent on checking whether each record
+ * has each field. Each field is followed by a separator; the last separator becomes the end of the
+ * line.
  */
 #include "script_lines.h"
 
@@ -22,11 +22,11 @@
 enum { FIELD_COUNT = EXPORT_COLUMNS };
 
 enum {
-    SMALL = 1000, /* numbers below have their text in a table */
+    SMALL = 1000, /* smaller numbers have their text in a table */
     PLAN_BITS = 8,
     PIECE_BITS = 12,
     BEFORE = 16,
-    STEP_ROOM = BEFORE + 24, /* the most that a step writes, not counting pieces */
+    STEP_ROOM = BEFORE + 24, /* the most that a step writes, without pieces */
     LINE_ROOM = OUT_ROOM,
     PIECES_ROOM = LINE_ROOM - (FIELD_COUNT + 4) * STEP_ROOM, /* saturated takes more than one */
 };
@@ -35,29 +35,31 @@ _Static_assert(2 * STEP_ROOM > SCRIPT_BLOCK, "a piece may be copied up to its li
 
 enum { AT_END = 1u << 17 /* a counter may be saturated */ };
 
-/* Text of a run of fields, with a separator after each; SCRIPT_BLOCK bytes more. */
+/*
+ * Text for a run of fields, with a separator after each; followed by SCRIPT_BLOCK readable bytes.
+ */
 struct piece {
     uint64_t key[EXPORT_KEY]; /* 0: none */
     size_t size;
     char *text;
 };
 
-/* Fields next to each other with one origin. */
+/* Adjacent fields with the same origin. */
 struct run {
     const unsigned char *list;
     size_t count;
     enum export_from origin;
-    struct piece *pieces; /* piece_count, in pairs by key_of; NULL: of EXPORT_FROM_ITSELF */
+    struct piece *pieces; /* piece_count of them, in pairs by key_of; NULL for EXPORT_FROM_ITSELF */
 };
 
-/* A text that is always the same, then a number, a piece, or nothing. */
+/* Constant text, followed by a number, a piece, or nothing. */
 struct step {
     enum step_kind {
         END,
         NOTHING,
         DECIMAL,
-        PLAIN_DECIMAL, /* nothing comes before it */
-        COUNTER,       /* text: ">=" before one that is saturated */
+        PLAIN_DECIMAL, /* without a prefix */
+        COUNTER,       /* text: with ">=" before a saturated one */
         SATURATION,    /* JSON and CSV: which counters are saturated */
         HEXADECIMAL,
         SECONDS,
@@ -69,11 +71,11 @@ struct step {
     uint8_t before_size, after_size;
     char after[2]; /* after a hexadecimal number: quote, separator */
     struct export_number number;
-    const struct run *run; /* the run that a piece copies */
+    const struct run *run; /* the run whose piece is copied */
     char before[BEFORE];
 };
 
-/* The steps of a line for records with the packets of present. */
+/* The steps of a line for records with the packets in present. */
 struct plan {
     unsigned present; /* packets, EXPORT_ALWAYS, AT_END; 0: no plan */
     struct step steps[2 * FIELD_COUNT];
@@ -87,14 +89,14 @@ struct script_lines {
     size_t count;
     struct run runs[FIELD_COUNT];
     size_t run_count;
-    struct out scratch;    /* a piece in the making */
-    uint64_t small[SMALL]; /* text with the separator, the size in the highest byte */
+    struct out scratch;    /* a piece while it is made */
+    uint64_t small[SMALL]; /* text with the separator, its size in the highest byte */
     struct plan plans[1 << PLAN_BITS];
 };
 
 /* ---- pieces ---- */
 
-/* A run of fields, each with a separator after it; an absent one has it in CSV only. */
+/* Writes a run of fields, each followed by a separator; for an absent field only in CSV. */
 static void render(struct script_lines *l, const struct spex_sample *sample, const struct run *run)
 {
     struct out *out = &l->scratch;
@@ -108,7 +110,7 @@ static void render(struct script_lines *l, const struct spex_sample *sample, con
     memset(out_room(out, SCRIPT_BLOCK), 0, SCRIPT_BLOCK);
 }
 
-/* Where the piece of a key is kept. */
+/* The slot for the piece with this key. */
 static inline __attribute__((always_inline)) size_t
 key_of(const struct spex_sample *sample, enum export_from origin, uint64_t key[EXPORT_KEY])
 {
@@ -155,7 +157,7 @@ find_piece(struct script_lines *l, const struct run *run, const struct spex_samp
 
 /* ---- plans ---- */
 
-/* Adds text to be written before the value of a step; returns that step. */
+/* Adds text to write before the value of a step; returns that step. */
 static struct step *add_text(struct step *step, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -221,7 +223,7 @@ static inline struct plan *plan_slot(struct script_lines *l, unsigned present)
     return &l->plans[present * 0x9e3779b1u >> (32 - PLAN_BITS)];
 }
 
-/* The plan of a record with a counter that may be saturated, or a plan not made yet. */
+/* The plan for a record with a counter that may be saturated, or one that is not made yet. */
 static __attribute__((noinline)) const struct plan *rare_plan(struct script_lines *l,
                                                               const struct spex_record *r)
 {
@@ -247,8 +249,8 @@ static inline const struct plan *find_plan(struct script_lines *l, const struct 
 /* Where a line goes. */
 struct room {
     struct out *out;
-    char *start; /* start of what is left of the line to write */
-    char *limit; /* a piece may not reach past this */
+    char *start; /* start of the part of the line not yet written */
+    char *limit; /* pieces must end before this */
 };
 
 static char *take_room(struct room *room)
@@ -258,7 +260,7 @@ static char *take_room(struct room *room)
     return room->start;
 }
 
-/* A piece that may be longer than the room; its last byte, a separator, may still change. */
+/* Copies a piece that may be longer than the room; its last byte, a separator, may still change. */
 static __attribute__((noinline)) char *put_long(struct room *room, char *p, const char *text,
                                                 size_t size)
 {
@@ -276,7 +278,7 @@ static inline char *put_piece(struct room *room, char *p, const char *text, size
     return script_copy(p, text, size);
 }
 
-/* Not inlined: its constants would be set up for every step. */
+/* Not inlined, since its constants would be set up for every step. */
 static __attribute__((noinline)) char *put_large(char *p, uint64_t value)
 {
     return put_u64(p, value);
@@ -294,7 +296,7 @@ static inline char *put_decimal(const struct script_lines *l, char *p, uint64_t 
     return p + 1;
 }
 
-/* "saturated":"latency|issue" where there are any; CSV has its column always. */
+/* "saturated":"latency|issue" if there are any; CSV always has the column. */
 static char *put_saturation(const struct script_lines *l, char *p, const struct spex_sample *sample)
 {
     const char *names = export_saturated(&l->how.source, sample);
@@ -311,7 +313,7 @@ static char *put_saturation(const struct script_lines *l, char *p, const struct 
     return p;
 }
 
-/* For records with a saturated counter only; not inlined, as they are few. */
+/* Only for records with a saturated counter; not inlined, since they are few. */
 static __attribute__((noinline)) char *put_at_end(const struct script_lines *l, char *p,
                                                   const struct step *step,
                                                   const struct spex_sample *sample)
@@ -410,7 +412,7 @@ void script_lines_perf(struct script_lines *l, const struct spex_sample *sample,
     *code = (struct script_text){piece->text, piece->size};
 }
 
-/* A sample has the names of its symbol and file; other addresses are looked up here. */
+/* The symbol and file are in the sample; other addresses are looked up here. */
 bool script_lines_alone(const struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -426,7 +428,7 @@ void script_lines_header(struct script_lines *l)
     out_char(&l->profile->out, '\n');
 }
 
-/* ---- making ---- */
+/* ---- making and freeing ---- */
 
 static int choose_fields(struct script_lines *l)
 {
@@ -459,14 +461,14 @@ static int choose_fields(struct script_lines *l)
     return CLI_OK;
 }
 
-/* Adjacent fields with one origin become one piece. */
+/* Adjacent fields with the same origin become one piece. */
 static void prepare_runs(struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         enum export_from origin = export_fields[l->list[i]].from;
-        if (origin == EXPORT_FROM_FILE) /* a constant: the same in all samples of a thread */
+        if (origin == EXPORT_FROM_FILE) /* constant: the same in all samples of a thread */
             origin = EXPORT_FROM_THREAD;
-        if (origin == EXPORT_FROM_STACK) /* too many for pieces */
+        if (origin == EXPORT_FROM_STACK) /* too many different values for pieces */
             origin = EXPORT_FROM_ITSELF;
         struct run *last = l->run_count ? &l->runs[l->run_count - 1] : NULL;
         if (last && last->origin == origin && origin != EXPORT_FROM_ITSELF) {

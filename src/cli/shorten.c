@@ -15,7 +15,7 @@ unsigned text_width(const char *text)
     return n;
 }
 
-/* Behind the bracket that closes the one at `open`; NULL if there is none. */
+/* Position after the bracket that closes the one at `open`; NULL if there is none. */
 static const char *behind(const char *open)
 {
     unsigned round = 0, angle = 0;
@@ -49,7 +49,7 @@ static void fold(const char *text, bool templates, char *to)
     static const char unnamed[] = "(anonymous namespace)";
     enum { LEAST = 2 }; /* width of the dots */
     const char *before = text;
-    bool closed = true; /* false once a bracket has no end: saves searching again */
+    bool closed = true; /* false once a bracket has no end, to avoid searching again */
     while (*text) {
         bool word = text > before && (isalnum((unsigned char)text[-1]) || text[-1] == '_');
         size_t whole = word ? 0 : operator_length(text);
@@ -76,7 +76,7 @@ static void fold(const char *text, bool templates, char *to)
     *to = 0;
 }
 
-/* Where ":12" or "+0x1f0" begins at the end of the text; its end if there is neither. */
+/* Where ":12" or "+0x1f0" begins at the end of the text; the end if there is neither. */
 static const char *number_of(const char *text)
 {
     const char *end = text + strlen(text), *plus = strrchr(text, '+'), *colon = strrchr(text, ':');
@@ -87,7 +87,7 @@ static const char *number_of(const char *text)
     return end;
 }
 
-/* Where column n begins. */
+/* Start of column n. */
 static size_t column(const char *text, unsigned n)
 {
     size_t i = 0;

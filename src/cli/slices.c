@@ -24,7 +24,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
-/* The time of a row in a slice, as a share of the slice's. */
+/* The time of a row in a slice, as a share of the slice's time. */
 static double share_in(struct spex_group *slice, const struct spex_row *row, double all)
 {
     return all > 0 ? spex_row_time(group_row_like(slice, row)) / all : NAN;

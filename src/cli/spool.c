@@ -15,11 +15,9 @@
 
 #define ASIDE "aside"
 #define LOCK ".spex-ship.lock"
-#define TAKEN ".spex-ship.taken" /* hidden: not listed, and not sent again */
+#define TAKEN ".spex-ship.taken" /* hidden: neither listed nor sent again */
 
-enum {
-    OLD_ENOUGH = 5
-}; /* seconds to wait where we cannot find out whether a file is being written */
+enum { OLD_ENOUGH = 5 }; /* seconds to wait if we cannot find out whether a file is being written */
 
 static bool is_file(int directory, const char *name, const struct spool_file *file)
 {
@@ -28,7 +26,7 @@ static bool is_file(int directory, const char *name, const struct spool_file *fi
            st.st_dev == file->device;
 }
 
-/* Gives a file that was taken by mistake its name back, or another one if that is in use again. */
+/* Gives a file that was taken by mistake its name back, or a new one if that is in use again. */
 static void give_back(int directory, const char *name)
 {
     char other[NAME_MAX + 1];
@@ -57,7 +55,7 @@ int spool_open(struct spool *s, const char *path)
         spool_close(s);
         return CLI_DATA;
     }
-    give_back(s->directory, "recovered"); /* left by a ship that was killed */
+    give_back(s->directory, "recovered"); /* left behind by a ship that was killed */
     return CLI_OK;
 }
 
@@ -81,7 +79,7 @@ static bool is_finished(int directory, const char *name, const struct stat *st)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return true; /* the reason why it cannot be read will be reported */
+        return true; /* reading it will report why it cannot be read */
     int lent = fcntl(fd, F_SETLEASE, F_RDLCK), error = errno;
     if (!lent)
         fcntl(fd, F_SETLEASE, F_UNLCK);
@@ -89,7 +87,7 @@ static bool is_finished(int directory, const char *name, const struct stat *st)
     if (!lent || error == EAGAIN)
         return !lent;
     return time(NULL) - st->st_mtim.tv_sec >=
-           OLD_ENOUGH; /* another user's file, or no leases on this system */
+           OLD_ENOUGH; /* another user's file, or a system without leases */
 }
 
 static int by_age(const void *a, const void *b)
@@ -102,7 +100,9 @@ static int by_age(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* Regular files of a directory, oldest first. The descriptor is closed. NULL with errno, or none.
+/*
+ * Lists the regular files of a directory, oldest first, and closes the descriptor. NULL if there
+ * are none, or with errno.
  */
 static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
 {
@@ -166,9 +166,9 @@ bool spool_scan(struct spool *s)
 }
 
 /*
- * Takes a file out of its directory, under a name that nobody else uses. False if it is not there
- * any more, though another one may have its name: between a look at a name and removing it a
- * recorder may put the next profile there.
+ * Moves a file out of its directory to a name that nobody else uses. False if it is gone, even if
+ * another file has its name: between checking a name and removing it, a recorder may store its next
+ * profile there.
  */
 static bool take(int directory, const struct spool_file *file)
 {
@@ -245,7 +245,7 @@ bool spool_set_aside(struct spool *s, const struct spool_file *file, const char 
         struct out out;
         out_init(&out, fd);
         out_text(&out, reason);
-        out_fini(&out); /* a full disk: the reason was printed on stderr, too */
+        out_fini(&out); /* a full disk: the reason was also printed on stderr */
         close(fd);
     }
     cli_note("set aside in %s/" ASIDE ": %s: %s", s->path, name, reason);

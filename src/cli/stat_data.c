@@ -52,13 +52,13 @@ void stat_data_estimates(bool on)
     table.estimates = on;
 }
 
-/* interval: half of it, or NAN: the value is exact. */
+/* interval: half of the 95% interval, or NAN for an exact value. */
 static bool put(uint64_t value, const char *name, double interval, const char *text)
 {
     struct out *out = &table.out;
     if (!stat_data())
         return false;
-    if (table.separator) { /* value, unit, event, time that it was counted, percent of all time */
+    if (table.separator) { /* value, unit, event, time it was counted, percent of all time */
         const char *s = table.separator;
         out_printf(out, "%llu%s%s%s%s0%s100.00%s%s\n", (unsigned long long)value, s, s, name, s, s,
                    s, s);

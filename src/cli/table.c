@@ -18,12 +18,12 @@ struct cell {
     unsigned char style;
     double number;
     uint64_t whole;
-    char *text, *shown; /* the value; the value as text output shows it, often the same */
+    char *text, *shown; /* the value, and how text output shows it, often the same */
 };
 
 struct row {
     bool note;
-    char *span; /* the text of a row that spans all columns */
+    char *span; /* text of a row that spans all columns */
     struct cell cells[];
 };
 
@@ -72,7 +72,7 @@ void table_free(struct table *t)
     free(t);
 }
 
-/* Names are written with dashes or underscores. */
+/* Names may be written with dashes or underscores. */
 static size_t find(const struct table *t, const char *name, size_t size)
 {
     for (size_t i = 0; i < t->count; i++) {
@@ -131,7 +131,7 @@ void table_row(struct table *t)
     *row = memory_get(1, sizeof **row + t->count * sizeof(struct cell));
 }
 
-/* Callers pass literals: a wrong name is a mistake in the program, not in the data. */
+/* Callers pass literals: a wrong name is an error in the program, not in the data. */
 static struct cell *cell(struct table *t, const char *column)
 {
     size_t i = find(t, column, strlen(column));
@@ -142,7 +142,7 @@ static struct cell *cell(struct table *t, const char *column)
     return &t->rows.items[t->rows.count - 1]->cells[i];
 }
 
-/* A copy of a name that may be shown (base/name.h); NULL if it is fine as it is. */
+/* A copy of a name made safe to show (base/name.h); NULL if it already is. */
 static char *shown(const char *text)
 {
     enum name_part part;
@@ -315,7 +315,9 @@ static void put_cut(struct out *out, const char *text, unsigned width)
 
 static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
 
-/* Columns in order. If -F names no key, the keys come last: rows must say what they are about. */
+/*
+ * Orders the columns. If -F names no key, keys come last, since rows must say what they are about.
+ */
 static size_t text_order(const struct table *t, bool *shown, unsigned char order[TABLE_COLUMNS])
 {
     bool named = !t->selected;
@@ -332,8 +334,8 @@ static size_t text_order(const struct table *t, bool *shown, unsigned char order
 }
 
 /*
- * Makes the table as wide as the terminal. Names get up to half of it before statistics do: those
- * of the highest rank are left out until the rest fits; then the longest names are cut.
+ * Makes the table as wide as the terminal. Names get up to half of it before statistics do:
+ * statistics of the highest rank are left out until the rest fits; then the longest names are cut.
  */
 static void fit(const struct table *t, const unsigned char *order, size_t count, unsigned limit,
                 bool *shown, unsigned *widths)
@@ -357,7 +359,7 @@ static void fit(const struct table *t, const unsigned char *order, size_t count,
         }
         if (total <= limit || t->selected || !worst || last == t->count)
             break;
-        for (size_t c = 0; c < t->count; c++) /* columns of one rank belong together */
+        for (size_t c = 0; c < t->count; c++) /* columns of one rank are left out together */
             if (t->columns[c].rank == worst)
                 shown[c] = false;
     }
@@ -509,7 +511,7 @@ static void json_cell(struct json *json, const struct table_column *column, cons
     }
 }
 
-/* Names have dashes; JSON and CSV have underscores. */
+/* Names have dashes; in JSON and CSV, underscores. */
 static const char *machine_name(const char *name, char text[80])
 {
     size_t n = 0;

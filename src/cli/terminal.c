@@ -1,4 +1,4 @@
-/* The terminal: its width, whether it shows colour, and a pager for long output. */
+/* The terminal: its width, whether it supports colour, and a pager for long output. */
 #include "cli.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void cli_pager_start(void)
     int ends[2];
     if (!command)
         command = getenv("PAGER");
-    if (!command && (!term || !strcmp(term, "dumb"))) /* there less asks before each text */
+    if (!command && (!term || !strcmp(term, "dumb"))) /* less asks before each text there */
         return;
     if (!command) /* a small system may have none */
         command = "if command -v less >/dev/null; then exec less; else exec cat; fi";
@@ -68,7 +68,7 @@ void cli_pager_start(void)
         dup2(ends[0], STDIN_FILENO);
         close(ends[0]);
         close(ends[1]);
-        /* Leave at the end of a short text, keep colours, leave the text on the screen. */
+        /* Leaves at the end of a short text, keeps colours, and leaves the text on the screen. */
         setenv("LESS", "FRX", 0);
         /* If the pager is missing, the shell complains; the text must still be printed. */
         char *script = NULL;

@@ -20,13 +20,13 @@ const char *const top_by_names[] = {"function", "line", "source", "page", NULL};
 const char *const top_order_names[] = {"time", "latency", "samples", NULL};
 
 enum { PARTS = 3, TEXT_MOST = 1 << 20, PATH = 600 };
-#define PART_TIME "5s" /* native: the table covers the last parts */
+#define PART_TIME "5s" /* native: the table covers the latest parts */
 
 /* ---- the recording ---- */
 
 /*
- * Functions of the kernel that is recorded. /proc/kallsyms costs the kernel hundreds of millions of
- * operations, so it is read once, not with each table.
+ * Reads the functions of the recorded kernel. /proc/kallsyms costs the kernel hundreds of millions
+ * of operations, so it is read once, not for each table.
  */
 static void copy_symbols(struct top_recording *r)
 {
@@ -65,7 +65,8 @@ int top_start(struct top_recording *r, const struct record_options *options, boo
     o.output = output;
     o.quiet = true;
     o.live = true;
-    o.parts = native && aside ? PART_TIME : NULL; /* printed once, the table covers everything */
+    /* a table that is printed only once covers everything */
+    o.parts = native && aside ? PART_TIME : NULL;
     r->process = fork();
     if (r->process < 0) {
         cli_error("fork: %s", strerror(errno));
@@ -92,7 +93,7 @@ bool top_runs(struct top_recording *r)
     return r->process != 0;
 }
 
-/* Entries of a directory, sorted; how many. Names are freed by free_names(). */
+/* Lists a directory, sorted; returns the number of entries. free_names() frees them. */
 static size_t list(const char *directory, char ***names)
 {
     struct dirent **entries;
@@ -142,9 +143,9 @@ void top_end(struct top_recording *r)
     remove_tree(r->directory);
 }
 
-/* ---- what can be read of it ---- */
+/* ---- what can be read so far ---- */
 
-/* The run of QEMU as it is at this moment, beside it. */
+/* Copies the QEMU run in its current state. */
 static bool copy_run(const char *from, const char *to)
 {
     char **names, a[PATH + 300], b[PATH + 300];
@@ -170,7 +171,7 @@ static bool copy_run(const char *from, const char *to)
     return ok;
 }
 
-/* Makes a profile of that copy, as for a run that was killed. */
+/* Makes a profile from that copy, as for a run that was killed. */
 static bool make_view(const char *directory, const char *run)
 {
     char from[PATH], copy[PATH], view[PATH];
@@ -192,7 +193,7 @@ static bool make_view(const char *directory, const char *run)
     return !access(view, R_OK);
 }
 
-/* Files to read, up to PARTS; how many. Older parts are removed. */
+/* Finds the files to read, up to PARTS; returns their number. Older parts are removed. */
 static size_t find_files(const struct top_recording *r, char paths[PARTS][PATH])
 {
     char **names;
@@ -241,7 +242,7 @@ static void put_names(const struct spex_group *group, size_t most, struct out *o
     }
 }
 
-/* In the child: title, table and names, each ended by a zero. */
+/* Runs in the child: writes title, table and names, each ended by a zero. */
 static int print_table(const struct top_view *v, char paths[PARTS][PATH], size_t count)
 {
     static const enum spex_key keys[] = {SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE, SPEX_KEY_SOURCE,
@@ -290,7 +291,7 @@ static bool split(char *all, size_t size, struct top_table *table)
         return false;
     snprintf(table->title, sizeof table->title, "%s", all);
     table->text = strdup(text + 1);
-    table->names = strdup(names + 1); /* file_read_all() has put a 0 after it */
+    table->names = strdup(names + 1); /* file_read_all() has appended a 0 */
     return table->text && table->names;
 }
 
@@ -360,7 +361,7 @@ void top_annotate(const struct top_recording *r, const struct top_view *view, co
     words[n] = NULL;
     pid_t child = fork();
     if (!child) {
-        setenv("LESS", "R", 0); /* wait even for short texts to be read */
+        setenv("LESS", "R", 0); /* stop even after short texts, so that they can be read */
         execv(name, (char *const *)(uintptr_t)words);
         _exit(127);
     }

@@ -1,4 +1,4 @@
-/* What spex top shows: a recording that goes on, as a table of what it has so far. */
+/* The parts of spex top: a running recording, and a table of its samples so far. */
 #ifndef CLI_TOP_H
 #define CLI_TOP_H
 
@@ -8,7 +8,7 @@ enum top_by { TOP_FUNCTION, TOP_LINE, TOP_SOURCE, TOP_PAGE };
 enum top_order { TOP_TIME, TOP_LATENCY, TOP_SAMPLES };
 extern const char *const top_by_names[], *const top_order_names[];
 
-/* A recording in a directory of its own, which a child process makes. */
+/* A recording made by a child process in a directory of its own. */
 struct top_recording {
     char directory[256];
     char kallsyms[280]; /* native: the kernel's functions; empty: none */
@@ -16,12 +16,12 @@ struct top_recording {
     int status;         /* exit status, as from waitpid */
     bool native;
 };
-/* aside: keep the program's input and output off the terminal. */
+/* aside: keeps the program's input and output off the terminal. */
 int top_start(struct top_recording *r, const struct record_options *options, bool native,
               bool aside, char **argv);
-/* Whether it still runs. */
+/* Is it still running? */
 bool top_runs(struct top_recording *r);
-/* Ends it, if need be, and removes all files. */
+/* Ends it if it is running, and removes all files. */
 void top_end(struct top_recording *r);
 
 struct top_view {
@@ -33,17 +33,17 @@ struct top_view {
 };
 
 /*
- * The text of the table, the functions of its rows one per line, and the title. Freed by
- * top_free().
+ * The text of the table, the functions in its rows one per line, and the title. top_free() frees
+ * it.
  */
 struct top_table {
     char *text, *names;
     char title[160];
 };
-/* A table of what is there by now, made by a child process; false if there is nothing yet. */
+/* Makes a table of what there is so far, in a child process; false if there is nothing yet. */
 bool top_look(const struct top_recording *r, const struct top_view *view, struct top_table *table);
 void top_free(struct top_table *table);
-/* The function's instructions, through the pager. */
+/* Shows the function's instructions through the pager. */
 void top_annotate(const struct top_recording *r, const struct top_view *view, const char *function);
 
 #endif

@@ -72,7 +72,7 @@ static void print_model(struct out *out)
     }
 }
 
-/* How many of a file's lines have which source. */
+/* Says how many of a file's lines have which source. */
 static void print_sources(struct out *out, const char *text)
 {
     struct {
@@ -118,7 +118,7 @@ static void print_cpus(struct out *out)
     for (size_t i = 0; (name = uarch_preset_name(i)); i++) {
         struct cpu_choice cpu;
         char text[200];
-        const char *file = uarch_preset_text(i) + 2; /* begins with a comment */
+        const char *file = uarch_preset_text(i) + 2; /* the text begins with a comment */
         out_char(out, '\n');
         snprintf(text, sizeof text, "%.*s", (int)strcspn(file, "\n"), file);
         row(out, name, text);

@@ -10,16 +10,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE = 60 * 1000 }; /* ms without a word: a shell with another prompt waits */
+/* ms without output: after that, a shell has a prompt that we do not know */
+enum { PATIENCE = 60 * 1000 };
 
 struct state {
     int keyboard, screen;
     const char *prompt;
     size_t found; /* characters of the prompt matched so far */
     char text[512];
-    size_t from, to; /* range of text still to type */
+    size_t from, to; /* part of the buffer that is still to be typed */
     char last;       /* last character typed */
-    bool ended;      /* standard input */
+    bool ended;      /* at the end of standard input */
     bool deaf;       /* nobody reads standard output */
 };
 
@@ -32,7 +33,7 @@ static void look_for_prompt(struct state *s, const char *text, size_t size)
     }
 }
 
-/* False at the end of what QEMU writes. */
+/* False at the end of QEMU's output. */
 static bool show(struct state *s)
 {
     char text[4096];
@@ -62,7 +63,7 @@ static void hear(struct state *s)
         s->text[s->to++] = '\n';
 }
 
-/* A pipe with room takes a page: never waits. */
+/* A pipe with room accepts a page, so this never waits. */
 static void type(struct state *s)
 {
     ssize_t n = write(s->keyboard, s->text + s->from, s->to - s->from);
@@ -107,7 +108,7 @@ __attribute__((noreturn)) static void work(struct state *s)
         if (fds[1].revents && !full)
             hear(s);
         else if (fds[1].revents & POLLERR)
-            s->keyboard = -1; /* QEMU reads no more: its last words are to come */
+            s->keyboard = -1; /* QEMU reads no more input, but may still write */
         else if (fds[1].revents)
             type(s);
     }

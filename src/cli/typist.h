@@ -1,7 +1,7 @@
 /*
- * Standard input for the console of a prepared guest, in a process of its own: QEMU's console does
- * not let a guest know that its input has ended, and what comes before a shell reads it is lost, or
- * silences the UART for good (Linux drains it when it starts).
+ * Types standard input on the console of a prepared guest, from a separate process: QEMU's console
+ * does not tell a guest that its input has ended, and what arrives before a shell reads it is lost,
+ * or silences the UART for good (Linux drains it when it starts).
  */
 #ifndef CLI_TYPIST_H
 #define CLI_TYPIST_H
@@ -15,12 +15,14 @@ struct typist {
 };
 
 /*
- * Copies what QEMU writes to standard output. From the shell's prompt on it types standard input,
- * and after its end Ctrl-D once a second: a program that reads may take the first. False with errno
- * if it cannot start.
+ * Copies QEMU's output to standard output. After the shell's prompt it types standard input, and at
+ * its end Ctrl-D once a second: a program that reads may take the first. False with errno if it
+ * cannot start.
  */
 bool typist_start(struct typist *typist, const char *prompt);
-/* After QEMU has ended: waits until all output is written, or with at_once does not wait. */
+/*
+ * Call it after QEMU has ended: waits until all output is written, or with at_once does not wait.
+ */
 void typist_end(const struct typist *typist, bool at_once);
 
 #endif

@@ -20,7 +20,7 @@ static bool letter_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* The register that a word names, as a bit; 0: none, or one that is always zero. */
+/* The register in a word, as a bit; 0: none, or one that is always zero. */
 static uint64_t register_bit(const char *word, size_t size)
 {
     char *end, text[8];
@@ -37,7 +37,7 @@ static uint64_t register_bit(const char *word, size_t size)
     return UINT64_C(1) << (n + (whole ? 0 : 32));
 }
 
-/* Splits at commas outside of brackets and braces; returns how many there are. */
+/* Splits at commas outside brackets and braces; returns the number of parts. */
 static size_t split(const char *p, struct operand operands[OPERANDS])
 {
     size_t n = 0;
@@ -71,13 +71,13 @@ static size_t split(const char *p, struct operand operands[OPERANDS])
     }
     if (any && n < OPERANDS)
         n++;
-    /* [x0], #8: the base is written, by an operand after it */
+    /* [x0], #8: writes the base, because an operand follows it */
     for (size_t i = 0; i + 1 < n; i++)
         operands[i].writes_back |= operands[i].memory;
     return n;
 }
 
-/* ---- what instructions do with them ---- */
+/* ---- what instructions read and write ---- */
 
 static bool begins(const char *word, const char *with)
 {
@@ -117,7 +117,7 @@ static bool needs_flags(const char *name)
            begins(name, "csn") || begins(name, "b.");
 }
 
-/* How many of the first operands are written. */
+/* How many of the first operands the instruction writes. */
 static size_t results(const char *name)
 {
     static const char *const none[] = {"cmp",   "cmn",    "tst",  "ccmp",  "ccmn", "fcmp", "fcmpe",
@@ -127,13 +127,13 @@ static size_t results(const char *name)
     if (one_of(name, none) || is_branch(name))
         return 0;
     if (begins(name, "stx") || begins(name, "stlx"))
-        return 1; /* whether it was stored */
+        return 1; /* the status register of a store exclusive */
     if (begins(name, "st"))
         return 0;
     return one_of(name, pairs) ? 2 : 1;
 }
 
-/* LDADD and the like, SWP: the second operand is what was there. */
+/* LDADD and similar, SWP: the second operand receives the old value. */
 static bool is_atomic(const char *name)
 {
     static const char *const kinds[] = {"ldadd",  "ldclr",  "ldeor",  "ldset", "ldsmax",
@@ -144,7 +144,7 @@ static bool is_atomic(const char *name)
     return false;
 }
 
-/* The result is also an operand. */
+/* Does the instruction also read its result register? */
 static bool also_reads(const char *name)
 {
     static const char *const kinds[] = {"movk", "bfi", "bfxil", "bfm", "ins", NULL};
@@ -198,7 +198,7 @@ void code_find_blocks(struct code_block *code)
 
 size_t code_never_sampled(const struct code_block *code, const uint64_t *samples)
 {
-    enum { OFTEN = 30, SHORTEST = 6 }; /* 0 of 30 by chance: once in 10^13 */
+    enum { OFTEN = 30, SHORTEST = 6 }; /* 0 of 30 by chance happens once in 10^13 */
     size_t all = 0, length = 0, never = 0;
     uint64_t most = 0;
     for (size_t i = 0; i <= code->count; i++) {
@@ -209,7 +209,7 @@ size_t code_never_sampled(const struct code_block *code, const uint64_t *samples
         }
         if (i == code->count)
             break;
-        bool hint = (code->words[i] & 0xfffff01f) == 0xd503201f; /* NOP and the like */
+        bool hint = (code->words[i] & 0xfffff01f) == 0xd503201f; /* NOP and similar */
         length += !hint;
         never += !hint && !samples[i] && most >= OFTEN;
         most = samples[i] > most ? samples[i] : most;
@@ -217,14 +217,14 @@ size_t code_never_sampled(const struct code_block *code, const uint64_t *samples
     return all;
 }
 
-/* What is needed, and not yet found. */
+/* Registers that are needed, and whose writer is not yet found. */
 struct needed {
     uint64_t registers;
     bool flags;
     size_t best;
 };
 
-/* Looks at one instruction further up. */
+/* Looks at an instruction further up. */
 static void look_at(const struct code_block *code, size_t i, struct needed *needed)
 {
     const struct code_use *use = &code->uses[i];

@@ -1,6 +1,7 @@
 /*
- * Which instruction another one waits for, as far as the code shows it: the last before it in its
- * block that makes a register it needs, in a loop of one block also those of the round before.
+ * Which instruction another one waits for, as far as the code shows it: in its block, the last one
+ * before it that writes a register it needs; in a loop of one block, also one in the previous
+ * iteration.
  */
 #ifndef CLI_WAITS_H
 #define CLI_WAITS_H
@@ -13,10 +14,10 @@
 struct code_use {
     uint64_t reads, writes;
     bool reads_flags, writes_flags;
-    bool ends; /* a branch, a call, a return: its block ends after it */
+    bool ends; /* a branch, call or return: its block ends after it */
 };
 
-/* From the disassembly of an instruction; an unknown one reads and writes nothing. */
+/* Parses the disassembly of an instruction; an unknown one reads and writes nothing. */
 void code_use(const char *text, struct code_use *use);
 
 struct code_block { /* instructions of a function, one after the other */
@@ -27,18 +28,18 @@ struct code_block { /* instructions of a function, one after the other */
     const double *cost; /* one per instruction; 0: unknown */
     bool *starts;       /* one per instruction: a block begins there */
 };
-/* Fills starts from the rest. */
+/* Fills in starts from the other members. */
 void code_find_blocks(struct code_block *code);
 /*
- * The costliest of the instructions that make what `at` needs, the nearest if they are equal; count
- * if there is none.
+ * Of the instructions that make what `at` needs, the one with the highest cost, or the nearest if
+ * they are equal; count if there is none.
  */
 size_t code_waits_for(const struct code_block *code, size_t at);
 /*
- * Instructions of a block are executed equally often, so their samples are alike but for chance.
- * Where they are not: how many were never sampled, though one before them in their block was often.
- * Blocks of which that is true of less than a third do not count: two instructions may be one
- * operation. samples: of each instruction.
+ * Instructions in a block execute equally often, so their samples differ only by chance. Returns
+ * how many never were sampled although an instruction before them in their block often was. A block
+ * counts only if that is true of at least a third of it: two instructions may be one operation.
+ * samples: those of each instruction.
  */
 size_t code_never_sampled(const struct code_block *code, const uint64_t *samples);
 

@@ -25,7 +25,7 @@ static void add_word(struct cli_list *list, const char *word)
     list->items[list->count++] = word;
 }
 
-/* KEY=VALUE, kept by the plan. */
+/* Makes KEY=VALUE, which the plan keeps. */
 static const char *pair_text(struct whatif_plan *plan, const struct choice *c, size_t value)
 {
     char *at = plan->text + plan->text_used;
@@ -34,7 +34,7 @@ static const char *pair_text(struct whatif_plan *plan, const struct choice *c, s
     return at;
 }
 
-/* Cuts text at each mark; the parts. */
+/* Splits text at each mark; returns the number of parts. */
 static size_t cut(char *text, char mark, const char *parts[WHATIF_VARIANTS])
 {
     size_t n = 0;
@@ -47,7 +47,7 @@ static size_t cut(char *text, char mark, const char *parts[WHATIF_VARIANTS])
     return n;
 }
 
-/* The model of a variant: fixed words, then one value of each choice. */
+/* Adds the model of a variant: fixed words, then one value of each choice. */
 static int add_variant(struct whatif_plan *plan, const char *cpu, const struct cli_list *fixed,
                        const struct choice *choices, size_t choice_count, size_t which,
                        size_t value)
@@ -151,7 +151,7 @@ void whatif_plan_free(struct whatif_plan *plan)
 
 /* ---- runs ---- */
 
-/* What the variants of a program make ideal, by its first run. */
+/* Finds what the variants of a program make ideal, from its first run. */
 static int find_ideal(const struct profile_options *reading, const struct whatif_plan *plan,
                       struct batch_run *runs)
 {
@@ -164,7 +164,7 @@ static int find_ideal(const struct profile_options *reading, const struct whatif
     for (size_t v = 1; v < plan->count && !status; v++) {
         struct engine_ideal *ranges;
         status = ideal_find(plan->variants[v].ideal, &p, &ranges, &runs[v].options.ideal_count);
-        runs[v].options.ideal = ranges; /* lives as long as the command */
+        runs[v].options.ideal = ranges; /* valid until the command ends */
     }
     p.quiet = true;
     spex_analysis_close(p.analysis);
@@ -203,7 +203,7 @@ int whatif_begin(const struct run_options *options, const struct whatif_plan *pl
     size_t all = plan->count * program_count;
     fill_runs(options, plan, programs, all, runs);
     for (size_t i = 0; i < all; i++)
-        runs[i].done = i % plan->count; /* not yet */
+        runs[i].done = i % plan->count; /* only the first variant for now */
     int status = batch_do(runs, all, at_a_time, place, "programs");
     for (size_t i = 0; i < all; i++)
         runs[i].done = i % plan->count == 0;

@@ -1,4 +1,4 @@
-/* What spex whatif compares: variants of the model, one run of a program for each. */
+/* What spex whatif compares: variants of the model, with one run of a program for each. */
 #ifndef CLI_WHATIF_H
 #define CLI_WHATIF_H
 
@@ -7,7 +7,7 @@
 
 enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128 };
 
-/* The first one is what the others are compared with: each differs from it in one thing. */
+/* The others are compared with the first one: each differs from it in one thing. */
 struct whatif_variant {
     char name[WHATIF_NAME];
     const char *cpu;
@@ -23,19 +23,19 @@ struct whatif_plan {
 };
 
 /*
- * cpus: A,B,...; words: KEY=V1:V2:... or other words of --model; ideals: of --ideal; findings:
- * more of these come later. CLI_OK or the exit code.
+ * cpus: A,B,...; words: KEY=V1:V2:... or other words of --model; ideals: texts of --ideal;
+ * findings: ideals are added later. CLI_OK or the exit code.
  */
 int whatif_plan(const char *cpus, const struct cli_list *words, const struct cli_list *ideals,
                 bool findings, struct whatif_plan *plan);
-/* The first variant with this made ideal, a word of --ideal, which the plan refers to. */
+/* Adds the first variant with this made ideal: a text of --ideal, which the plan refers to. */
 int whatif_add_ideal(struct whatif_plan *plan, const char *spec);
 void whatif_plan_free(struct whatif_plan *plan);
 
 /*
  * Runs each program with each variant, several at a time; runs[program * plan->count + variant],
- * all zero at first. Files are made in place. The first variant's output is shown. CLI_OK or the
- * exit code.
+ * all zero at first. Files are made in the directory `place`. The first variant's output is shown.
+ * CLI_OK or the exit code.
  */
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
                size_t program_count, unsigned at_a_time, const char *place, struct batch_run *runs);
@@ -53,12 +53,12 @@ int whatif_go_on(const struct run_options *options, const struct profile_options
 
 /* ---- --findings (whatif_findings.c) ---- */
 
-/* A finding in a profile, and what to make ideal to see what it costs. */
+/* A finding in a profile, and what to make ideal to see its cost. */
 struct whatif_finding {
-    char *ideal; /* a word of --ideal; NULL: there is none for it */
+    char *ideal; /* a text of --ideal; NULL if there is none for it */
     char *title, *text, *advice;
     double share; /* share of the time */
-    double saves; /* largest share of the run's time; filled in by the caller */
+    double saves; /* largest share of the run's time that it saves; filled in by the caller */
 };
 struct whatif_findings {
     struct whatif_finding *items;
@@ -67,9 +67,9 @@ struct whatif_findings {
 /* CLI_OK or the exit code. file: a profile; NULL: the profiles of the options. */
 int whatif_find(const struct profile_options *reading, const char *file,
                 struct whatif_findings *findings);
-/* By what they save. */
+/* Sorts by what they save. */
 void whatif_sort_findings(struct whatif_findings *findings);
-/* exact: by running the program again. */
+/* exact: measured by running the program again. */
 void whatif_print_findings(struct profile *profile, const struct whatif_findings *findings,
                            bool exact, uint64_t clock);
 void whatif_json_findings(struct json *json, const struct whatif_findings *findings, bool exact);

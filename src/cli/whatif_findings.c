@@ -1,4 +1,4 @@
-/* spex whatif --findings: what was found in a profile, as words of --ideal. */
+/* spex whatif --findings: turns findings in a profile into texts of --ideal. */
 #include "advice.h"
 #include "whatif.h"
 
@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "walk (list_walk.c:31)": the function, and the line or NULL. False if it is neither. */
+/*
+ * Splits "walk (list_walk.c:31)" into the function, and the line or NULL. False if it is neither.
+ */
 static bool take_apart(const char *place, char *function, char *line, size_t size)
 {
     const char *open = place ? strstr(place, " (") : NULL, *next;
@@ -27,7 +29,7 @@ static bool take_apart(const char *place, char *function, char *line, size_t siz
     return true;
 }
 
-/* What is to be ideal so that this finding is none: the one place that knows kinds of findings. */
+/* What must be ideal for this finding to go away: the only place that knows kinds of findings. */
 static void add(struct whatif_findings *to, const struct spex_finding *finding,
                 uint64_t shared_line)
 {
@@ -71,7 +73,7 @@ static void add(struct whatif_findings *to, const struct spex_finding *finding,
         title = words_of(finding, WORDS_FOUND, true);
     }
     memory_checked(n < 0 ? NULL : title);
-    for (size_t i = 0; ideal && i < to->count; i++) /* two findings may have one reason */
+    for (size_t i = 0; ideal && i < to->count; i++) /* two findings may have the same cause */
         if (to->items[i].ideal && !strcmp(to->items[i].ideal, ideal)) {
             free(ideal);
             free(title);
@@ -131,7 +133,7 @@ int whatif_find(const struct profile_options *reading, const char *file,
     spex_sharing_free(sharing);
     if (!file)
         return profile_close(&p);
-    p.quiet = true; /* notes are for those who keep the file */
+    p.quiet = true; /* commands that read the profile print its notes */
     spex_analysis_close(p.analysis);
     p.analysis = NULL;
     out_fini(&p.out);
@@ -139,7 +141,7 @@ int whatif_find(const struct profile_options *reading, const char *file,
     return status;
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static int by_saving(const void *a, const void *b)
 {

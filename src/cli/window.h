@@ -1,4 +1,6 @@
-/* --time of commands that read packets: finds which bytes of a stream are records of that time. */
+/*
+ * --time for commands that read packets: finds the bytes of a stream that are records of that time.
+ */
 #ifndef CLI_WINDOW_H
 #define CLI_WINDOW_H
 
@@ -16,18 +18,19 @@
 struct window;
 
 /*
- * time as --time takes it; file NULL: a raw stream, whose timestamps count nanoseconds. CLI_OK, or
+ * time is that of --time; file NULL: a raw stream, whose timestamps count nanoseconds. CLI_OK, or
  * the exit status after a message.
  */
 int window_new(const char *time, const struct spex_perfdata *file, struct window **window);
 void window_free(struct window *window);
-/* The next bytes are of another stream. */
+/* The next bytes belong to another stream. */
 void window_restart(struct window *window);
 
-/* Bytes [from, to) of a piece: whole records with the padding between them. */
+/* Bytes [from, to) of a piece: whole records and the padding between them. */
 typedef void window_use(void *context, size_t from, size_t to);
 /*
- * Takes a piece of the stream; returns how many of its bytes were read: the rest must come again.
+ * Takes a piece of the stream; returns how many of its bytes were read: the rest must be given
+ * again.
  */
 size_t window_feed(struct window *window, const uint8_t *data, size_t size, bool last,
                    window_use *use, void *context);
