@@ -1,7 +1,7 @@
 /*
- * spex dump: one packet per line (dump_lines.c), of each input, in blocks of some megabytes
- * whatever the input's size, several threads at once. A block has one part of a stream or several,
- * each with a heading; chunks of a block count bytes as if each part began at the next chunk.
+ * spex dump: prints one packet per line (dump_lines.c) from each input, several threads at once, in
+ * blocks of some megabytes whatever the input's size. A block holds one or more parts of streams,
+ * each with a heading; its chunks count bytes as if each part began at a chunk's beginning.
  */
 #include "cli.h"
 #include "dump_lines.h"
@@ -29,23 +29,23 @@ struct options {
 };
 
 enum {
-    CHUNK = 32 * 1024,    /* its text stays in the second cache */
-    PARTS_MOST = 8 << 20, /* bytes of a file between the first and the last part of a block */
+    CHUNK = 32 * 1024,    /* the text of a chunk stays in the L2 cache */
+    PARTS_MOST = 8 << 20, /* most bytes of a file between the first and the last part of a block */
 };
 
 /* Bytes of a stream that begin with a packet. */
 struct part {
     const uint8_t *data;
     size_t size;
-    size_t base; /* where the first byte is among those of the block: at a chunk */
+    size_t base; /* offset in the block, a multiple of CHUNK */
     uint64_t offset;
     bool final;
     enum spex_text_style style;
     const struct spex_perf_queue *queue;
-    size_t heading, heading_end; /* text before its lines: where in command->headings */
+    size_t heading, heading_end; /* range in command->headings of the text before its lines */
 };
 
-/* The command as a whole. */
+/* The state of the whole command. */
 struct command {
     const struct options *options;
     struct out out;
@@ -55,17 +55,17 @@ struct command {
     struct window *window; /* --time */
     bool damaged;
     uint64_t done, all; /* bytes of the input; 0: not known */
-    /* what parts to come have */
+    /* for the parts that follow */
     enum spex_text_style style;
     const struct spex_perf_queue *queue;
-    /* the block at work */
+    /* the block being printed */
     VEC(struct part) parts;
     struct out headings;
     size_t size;
-    uint64_t first; /* where its first part begins in the file */
+    uint64_t first; /* offset in the file of its first part */
 };
 
-/* ---- blocks, by several threads ---- */
+/* ---- blocks, printed by several threads ---- */
 
 static const struct part *part_at(const struct command *command, size_t position)
 {
@@ -79,7 +79,7 @@ static size_t part_end(const struct part *p)
     return p->base + (p->size ? (p->size + CHUNK - 1) / CHUNK : 1) * CHUNK;
 }
 
-/* The first line after from, counted from the record before. */
+/* Guesses the first line after `from`, counted from the record before. */
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
     const struct command *command = user;
@@ -97,7 +97,7 @@ static bool guess(void *user, size_t from, size_t to, struct chunks_state *state
     return start < to;
 }
 
-/* Lines depend on the style, and in JSON on the queue. */
+/* How lines look depends on the style, and in JSON on the queue. */
 static void take_part(struct dump *dump, const struct part *p)
 {
     if (dump->style != p->style || (dump->queue != p->queue && dump->options->format == DUMP_JSON))
@@ -185,7 +185,9 @@ static size_t print_block(struct command *command)
     return (size_t)state.position;
 }
 
-/* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
+/*
+ * Prints the packets in data, which is at offset in the stream. Returns how many bytes were used.
+ */
 static size_t dump_block(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
                          bool final)
 {
@@ -194,7 +196,7 @@ static size_t dump_block(struct command *command, const uint8_t *data, size_t si
     return used < size ? used : size;
 }
 
-/* For --time: each run of chosen records that lie together. */
+/* For --time: a run of chosen records that are adjacent. */
 struct windowed {
     struct command *command;
     const uint8_t *data;
@@ -214,7 +216,7 @@ static void tell_progress(struct command *command, size_t used)
         cli_progress(command->name, command->done, command->all);
 }
 
-/* As dump_block, but with --time. */
+/* Like dump_block, but with --time. */
 static size_t dump_piece(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
                          bool final)
 {
@@ -281,7 +283,7 @@ static void choose_style(struct command *command, uint64_t midr)
         command->style = SPEX_TEXT_PERF7_N1;
 }
 
-/* Without --time, AUXTRACE records that lie together make a block. */
+/* Without --time, adjacent AUXTRACE records become one block. */
 static void add_auxtrace(struct command *command, const struct spex_perf_event *event,
                          size_t heading)
 {
@@ -298,7 +300,7 @@ static void add_auxtrace(struct command *command, const struct spex_perf_event *
         print_block(command);
 }
 
-/* perf's way: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
+/* The way of perf: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
 static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
 {
     struct spex_perf_event event;
@@ -310,7 +312,7 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
             continue;
         struct out *out = command->window ? &command->out : &command->headings;
         const size_t heading = out->size;
-        /* perf prints the CPU and time of the record, which it does not have. */
+        /* perf prints 0 for the CPU and time of the record, which has neither */
         out_printf(out,
                    "\n%s%s%#llx [%#x]: PERF_RECORD_AUXTRACE size: %#llx  offset: %#llx  "
                    "ref: %#llx  idx: %u  tid: %d  cpu: %d\n.\n. ... ARM SPE data: size %#llx "
@@ -346,7 +348,9 @@ static void heading(struct command *command, const struct spex_perf_queue *queue
     out_text(&command->out, span->position ? ": data was lost before this\n" : "\n");
 }
 
-/* One queue after the other; packets cut by chunks are whole. Offsets are those of the queue.
+/*
+ * Prints one queue after the other; packets split between chunks are joined. Offsets are those of
+ * the queue.
  */
 static int dump_queues(struct command *command, struct spex_perfdata *file)
 {
@@ -364,7 +368,7 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
         while (!command->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t used = 0;
             heading(command, queue, &span);
-            /* The bytes left over are a cut packet, or a run of padding that may be long. */
+            /* The bytes left over are a truncated packet, or a run of padding that may be long. */
             do
                 used += dump_piece(command, span.data + used, span.size - used, span.offset + used,
                                    span.last);
