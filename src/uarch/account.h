@@ -113,18 +113,22 @@ uint64_t timing_serve(struct timing_server *server, uint64_t t);
  */
 uint32_t timing_load(const struct timing_server *server, uint64_t t);
 
-/* Miss registers: when each is free again. */
+/* Miss registers: when each is free again, as a heap: the one that is free first comes first. */
 struct timing_registers {
     uint32_t count;
     uint64_t free[TIMING_REGISTERS];
 };
-static inline uint32_t timing_register(const struct timing_registers *r)
+/* The first is taken until then. */
+static inline void timing_take(struct timing_registers *r, uint64_t until)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < r->count; i++)
-        if (r->free[i] < r->free[best])
-            best = i;
-    return best;
+    uint32_t at = 0, child;
+    for (; (child = 2 * at + 1) < r->count; at = child) {
+        child += child + 1 < r->count && r->free[child + 1] < r->free[child];
+        if (r->free[child] >= until)
+            break;
+        r->free[at] = r->free[child];
+    }
+    r->free[at] = until;
 }
 
 /* ---- caches ---- */

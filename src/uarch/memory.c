@@ -343,10 +343,9 @@ static uint64_t l2_request(struct timing_core *core, uint64_t line, uint64_t t, 
         }
         return t;
     }
-    uint32_t r = timing_register(&core->l2_misses);
-    t = later(t, core->l2_misses.free[r]);
+    t = later(t, core->l2_misses.free[0]);
     t = beyond(core, line, t, write, state, result);
-    core->l2_misses.free[r] = t;
+    timing_take(&core->l2_misses, t);
     *result = with_latency(*result, t - asked);
     l2_fill(core, line, *state, t);
     if (who == DEMAND) {
@@ -412,10 +411,9 @@ static uint64_t l1_miss(struct timing_core *core, uint64_t va, uint64_t t, bool 
 {
     uint64_t line = va & ~63ull;
     unsigned state;
-    uint32_t r = timing_register(&core->l1_misses);
-    *asked = later(t, core->l1_misses.free[r]);
+    *asked = later(t, core->l1_misses.free[0]);
     uint64_t done = l2_request(core, line, *asked, write, DEMAND, &state, result);
-    core->l1_misses.free[r] = done;
+    timing_take(&core->l1_misses, done);
     core->counts.l1_miss++;
     l1_fill(core, line, state, done, *result);
     *result = with_latency(*result, done - t);
@@ -508,15 +506,14 @@ uint64_t timing_memory_stream(struct timing_core *core, uint64_t line, uint64_t 
         *result = make(SPEX_UARCH_L2, 0, 0);
         return t;
     }
-    uint32_t r = timing_register(&core->l1_misses);
-    uint64_t asked = later(t, core->l1_misses.free[r]), written = 0;
+    uint64_t asked = later(t, core->l1_misses.free[0]), written = 0;
     uint64_t done = timing_serve(&s->llc_server, asked);
     if (holders_of(core, line).count)
         change_others(core, line, 0);
     bool remote = is_remote(core, line);
     bool hit = llc_touch(core, line, true, true, done, &written);
     done = later(done, written);
-    core->l1_misses.free[r] = done;
+    timing_take(&core->l1_misses, done);
     core->counts.l1_miss++;
     core->counts.l2_miss++;
     core->counts.llc_access++;
@@ -545,22 +542,21 @@ void timing_memory_prefetch(struct timing_core *core, uint64_t line, uint64_t t,
     bool in_l2 = find(&core->l2, line) != NONE;
     if (level == 2 && in_l2)
         return;
-    uint32_t r1 = timing_register(&core->l1_misses), r2 = timing_register(&core->l2_misses);
-    if (level == 1 && core->l1_misses.free[r1] > t)
+    if (level == 1 && core->l1_misses.free[0] > t)
         return;
-    if (!in_l2 && (core->l2_misses.free[r2] > t || holders_of(core, line).owner))
+    if (!in_l2 && (core->l2_misses.free[0] > t || holders_of(core, line).owner))
         return;
     uarch_result result;
     unsigned state;
     core->counts.prefetch++;
     if (level == 1) {
         uint64_t done = l2_request(core, line, t, false, AHEAD, &state, &result);
-        core->l1_misses.free[r1] = done;
+        timing_take(&core->l1_misses, done);
         l1_fill(core, line, state | TIMING_PREFETCHED, done, result);
         return;
     }
     uint64_t done = beyond(core, line, t, false, &state, &result);
-    core->l2_misses.free[r2] = done;
+    timing_take(&core->l2_misses, done);
     l2_fill(core, line, state | TIMING_PREFETCHED, done);
 }
 
@@ -575,8 +571,7 @@ uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t,
     if (level == 3 &&
         (holders_of(core, line).count || llc_touch(core, line, false, false, t, &unused)))
         return t;
-    uint32_t r = timing_register(misses);
-    t = later(t, misses->free[r]);
+    t = later(t, misses->free[0]);
     core->counts.prefetch++;
     if (level == 3)
         done = from_memory(core, line, t, &result);
@@ -587,7 +582,7 @@ uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t,
         core->stream_line = line == core->stream_line ? 0 : core->stream_line;
     }
     if (level != 2) /* level 2 has reserved the register itself */
-        misses->free[r] = done;
+        timing_take(misses, done);
     return t;
 }
 
