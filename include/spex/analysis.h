@@ -104,7 +104,7 @@ void spex_analysis_close(struct spex_analysis *analysis); /* since 1.0 */
 enum spex_trust { SPEX_TRUST_NONE, SPEX_TRUST_POOR, SPEX_TRUST_FAIR, SPEX_TRUST_GOOD };
 struct spex_replay {
     size_t size;      /* sizeof(struct spex_replay), set by the caller */
-    const char *core; /* core with these parameters; NULL: CPU unknown, a middling core's */
+    const char *core; /* whose numbers; NULL: those of a middling core */
     /* share of samples that were replayed; the others are weighed by their latencies alone */
     double share;
     /* mean difference between replayed and sampled issue latencies, relative to their mean */
@@ -112,7 +112,14 @@ struct spex_replay {
     double cycles; /* cycles per operation, as replayed */
     double clock;  /* implied clock of the CPU in GHz; 0: unknown */
     enum spex_trust trust;
-    uint8_t zero[12];
+    /*
+     * 1: the CPU is not known, or its own core's numbers did not fit, and of all cores' these fit
+     * best. Then `unfit` is the CPU's own core, or NULL if it is not known, and unfit_misfit its
+     * misfit.
+     */
+    uint32_t chosen;
+    const char *unfit;
+    double unfit_misfit;
 };
 /* After a pass with SPEX_WANT_SPENT; share is 0 where nothing was replayed. Since 1.4. */
 void spex_analysis_replay(const struct spex_analysis *analysis, struct spex_replay *replay);

@@ -453,7 +453,7 @@ static enum spex_trust trust_in(const struct spex_replay *r)
     if (r->misfit > fair || r->share < most ||
         (r->clock > 0 && (r->clock < slowest || r->clock > fastest)))
         return SPEX_TRUST_POOR;
-    return r->misfit > good || !r->core ? SPEX_TRUST_FAIR : SPEX_TRUST_GOOD;
+    return r->misfit > good || r->chosen ? SPEX_TRUST_FAIR : SPEX_TRUST_GOOD;
 }
 
 void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out)
@@ -473,6 +473,9 @@ void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out
         if (known <= 0)
             continue;
         sum.core = r->core;
+        sum.chosen = r->chosen;
+        sum.unfit = r->unfit;
+        sum.unfit_misfit = r->unfit_misfit;
         replayed += known;
         cycles += r->cycles * known;
         off += r->misfit * known;

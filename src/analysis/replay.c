@@ -28,17 +28,27 @@ static bool is_preset_of(const char *preset, const char *cpu)
     return !*preset && !*cpu;
 }
 
-/* Of the core's preset; its name, or NULL: a middling core that stands for one not known. */
-static const char *numbers_of(uint64_t midr, struct uarch_config *config)
+/* The preset of a core; NULL: it has none. */
+static const char *preset_of(uint64_t midr)
 {
     const struct spex_cpu_model *cpu = spex_cpu_find(midr);
     const char *name;
     for (size_t i = 0; cpu && (name = uarch_preset_name(i)); i++)
-        if (is_preset_of(name, spex_cpu_name(cpu)) && !uarch_config_preset(name, config, NULL))
+        if (is_preset_of(name, spex_cpu_name(cpu)))
             return name;
-    uarch_config_preset("neoverse-n1", config, NULL);
-    uarch_config_set(config, "rob=160", NULL);
     return NULL;
+}
+
+/* From here on all goes by the numbers of this preset; of NULL: of a middling core. */
+static void use_core(struct replayer *r, const char *core)
+{
+    uarch_config_preset(core ? core : "neoverse-n1", &r->config, NULL);
+    if (!core)
+        uarch_config_set(&r->config, "rob=160", NULL);
+    account_latencies(&r->config, r->latency);
+    for (size_t i = 0; i < r->site_count; i++)
+        if (!r->sites[i].blind)
+            account_op(&r->config, r->latency, &r->sites[i].op, &r->sites[i].what);
 }
 
 /* ---- samples ---- */
@@ -338,10 +348,9 @@ static void weigh(struct replayer *r, const struct replay_seen *seen,
     }
 }
 
-static void make_table(struct replayer *r)
+static void make_table(struct replayer *r, struct replay *replay)
 {
     static const uint32_t ask[REPLAY_ANY + 1] = {0};
-    struct replay *replay = r->replay = memory_get(1, sizeof *replay);
     size_t size = 1024;
     while (size < 4 * r->name_count)
         size *= 2;
@@ -412,40 +421,94 @@ const struct replay *analysis_any_replay(const struct spex_analysis *whole)
     return found;
 }
 
+static uint64_t visits_of(struct replayer *r, uint32_t site)
+{
+    const struct replay_result *n = replay_result(r, site);
+    uint64_t visits = 0;
+    for (unsigned k = 0; k < REPLAY_CLASSES; k++)
+        visits += n->visits[k];
+    return visits;
+}
+
 /*
- * What was replayed of how many, what an operation takes, and how far issue latencies, which the
- * walks do not use, are from those that were sampled.
+ * How far issue latencies, which the walks do not use, are from those that were sampled, by their
+ * mean. wait: their mean; or NULL.
  */
-static void judge(struct replayer *r, struct replay *replay)
+static double misfit_of(struct replayer *r, double *wait)
 {
     enum { FEW = 4 };
-    double weights = 0, latencies = 0, issue = 0, off = 0, issues = 0;
+    double issue = 0, off = 0, issues = 0;
     for (size_t i = 0; i < r->seen_count; i++) {
         const struct replay_seen *n = &r->seen[i];
-        const struct replay_result *result = replay_result(r, n->site);
-        uint64_t visits = 0;
-        for (unsigned k = 0; k < REPLAY_CLASSES; k++)
-            visits += result->visits[k];
-        if (!visits)
+        const uint64_t visits = visits_of(r, n->site);
+        if (visits < FEW || n->issues < FEW)
+            continue;
+        const double mean = (double)n->issue / n->issues;
+        const double replayed = (double)replay_result(r, n->site)->waited / (double)visits;
+        issue += mean * n->issues;
+        issues += n->issues;
+        off += (mean > replayed ? mean - replayed : replayed - mean) * n->issues;
+    }
+    if (wait)
+        *wait = issues > 0 ? issue / issues : 0;
+    return issue > 0 ? off / issue : 0;
+}
+
+/* What was replayed of how many, what an operation takes, and how well it fits. */
+static void judge(struct replayer *r, struct replay *replay)
+{
+    double weights = 0, latencies = 0;
+    for (size_t i = 0; i < r->seen_count; i++) {
+        const struct replay_seen *n = &r->seen[i];
+        if (!visits_of(r, n->site))
             continue;
         replay->replayed += n->count;
         weights += (weight_of(r, n->site, REPLAY_ANY) + n->more) * n->even * n->count;
         latencies += n->weighed;
-        if (visits < FEW || n->issues < FEW)
-            continue;
-        const double mean = (double)n->issue / n->issues;
-        const double predicted = (double)result->waited / (double)visits;
-        issue += mean * n->issues;
-        issues += n->issues;
-        off += (mean > predicted ? mean - predicted : predicted - mean) * n->issues;
     }
     replay->samples = r->samples;
     replay->cycles = replay->replayed ? weights / (double)replay->replayed : 0;
-    replay->misfit = issue > 0 ? off / issue : 0;
-    replay->wait = issues > 0 ? issue / issues : 0;
+    replay->misfit = misfit_of(r, &replay->wait);
     replay->split = r->config.split_latency;
     replay->code = r->config.l1i_size;
     replay->others = latencies > 0 ? (float)(weights / latencies) : 1;
+}
+
+/* With the numbers of a core. */
+static double misfit_with(struct replayer *r, const char *core, uint64_t operations)
+{
+    use_core(r, core);
+    replay_walk(r, operations);
+    return misfit_of(r, NULL);
+}
+
+/*
+ * Walks with the numbers of the CPU's own core; if these do not fit and another core's fit three
+ * times as well, with those; of a CPU that is not known with those that fit best. How well they fit
+ * is all that speaks for them, so readers are told which they are.
+ */
+static void walk_with_best(struct replayer *r, const char *own, struct replay *replay)
+{
+    static const double good = 0.3, far = 1.0 / 3; /* docs/time.md */
+    const uint64_t all = replay_operations(r);
+    const double misfit = own ? misfit_with(r, own, all) : 0;
+    replay->core = own;
+    if (own && misfit <= good)
+        return;
+    const char *best = NULL, *name;
+    double least = misfit_with(r, NULL, REPLAY_LEAST);
+    for (size_t i = 0; (name = uarch_preset_name(i)); i++) {
+        const double off = misfit_with(r, name, REPLAY_LEAST);
+        best = off < least ? name : best;
+        least = off < least ? off : least;
+    }
+    replay->chosen = !own || least < far * misfit;
+    if (replay->chosen) {
+        replay->core = best;
+        replay->unfit = own;
+        replay->unfit_misfit = misfit;
+    }
+    misfit_with(r, replay->core, all);
 }
 
 static void release(struct replayer *r)
@@ -466,14 +529,14 @@ static void release(struct replayer *r)
         memory_free(r->results[i]);
 }
 
-/* Issue latencies further off than this are not of the core, or not of the code. */
+/* Where no core's numbers fit better than this, latencies alone tell. */
 static const double FITS = 2.0;
 
 static void make(struct replayer *r)
 {
     struct spex_analysis *a = r->analysis;
-    const char *core = numbers_of(a->sampling.midr, &r->config);
-    account_latencies(&r->config, r->latency);
+    const char *own = preset_of(a->sampling.midr);
+    use_core(r, own);
     r->most = a->sampling.counter_most;
     const bool looked = look(r);
     if (analysis_first(a)->no_memory)
@@ -486,11 +549,11 @@ static void make(struct replayer *r)
         add_full(r, &r->seen[i]);
     add_up(r);
     replay_flow(r);
-    replay_walk(r);
+    r->replay = memory_get(1, sizeof *r->replay);
+    walk_with_best(r, own, r->replay);
     replay_even(r);
-    make_table(r);
+    make_table(r, r->replay);
     make_waits(r, r->replay);
-    r->replay->core = core;
     judge(r, r->replay);
     r->replay->fits = r->replay->replayed && r->replay->misfit <= FITS;
 }

@@ -79,8 +79,11 @@ struct replay {
     struct replay_slot *slots;
     size_t mask;
     uint64_t seed;
-    unsigned most; /* largest value of a counter */
-    const char *core;
+    unsigned most;     /* largest value of a counter */
+    const char *core;  /* whose numbers were used; NULL: a middling core's */
+    const char *unfit; /* the CPU's own, if they were not, and how far off they are */
+    double unfit_misfit;
+    bool chosen; /* by how well they fit */
     uint64_t samples, replayed;
     double misfit, cycles;
     double wait;               /* mean issue latency of samples */
@@ -253,6 +256,12 @@ void replay_flow(struct replayer *r);
 void replay_even(struct replayer *r);
 void replay_flow_free(struct flows *flows);
 
-void replay_walk(struct replayer *r);
+/*
+ * Walks so many operations with the numbers of r->config, and forgets what walks before said. As
+ * many as the weights of these samples need; at least REPLAY_LEAST, which do for a comparison.
+ */
+enum { REPLAY_LEAST = 1 << 17 };
+void replay_walk(struct replayer *r, uint64_t operations);
+uint64_t replay_operations(const struct replayer *r);
 
 #endif

@@ -8,12 +8,11 @@
 #include <stdlib.h>
 
 enum {
-    WARM = 384,      /* operations that fill the window at the beginning of a walk */
-    COUNTED = 1024,  /* operations after these, which are counted */
-    EACH = 96,       /* operations per sample, */
-    LEAST = 1 << 17, /* but at least this many */
-    MOST = 3 << 18,  /* and at most this many */
-    BLOCK = 128,     /* instructions between two branches that share ports */
+    WARM = 384,     /* operations that fill the window at the beginning of a walk */
+    COUNTED = 1024, /* operations after these, which are counted */
+    EACH = 96,      /* operations per sample, */
+    MOST = 3 << 18, /* at most this many, and REPLAY_LEAST at least */
+    BLOCK = 128,    /* instructions between two branches that share ports */
     CALLS = 64,
     PAGE = 4096,
 };
@@ -494,11 +493,36 @@ static void walk_from(struct walk *w, uint32_t start)
     }
 }
 
-void replay_walk(struct replayer *r)
+/* What walks before this one left at sites. */
+static void clear_sites(struct replayer *r)
 {
-    uint64_t operations = r->start_count * EACH;
-    operations = operations < LEAST ? LEAST : operations > MOST ? MOST : operations;
+    for (size_t i = 0; i < r->site_count; i++) {
+        struct replay_site *site = &r->sites[i];
+        site->taken = site->dense = false;
+        site->looked = site->phase = site->block = 0;
+        site->near_until = site->mid_until = 0;
+    }
+    for (size_t i = 0; i < r->seen_count; i++) {
+        r->seen[i].arrival = 0;
+        r->seen[i].credit = 0;
+    }
+    for (size_t i = 0; i < REPLAY_CHUNKS; i++)
+        if (r->results[i])
+            memset(r->results[i], 0, REPLAY_CHUNK * sizeof *r->results[i]);
+}
+
+uint64_t replay_operations(const struct replayer *r)
+{
+    const uint64_t operations = r->start_count * EACH;
+    return operations < REPLAY_LEAST ? REPLAY_LEAST : operations > MOST ? MOST : operations;
+}
+
+void replay_walk(struct replayer *r, uint64_t operations)
+{
     const uint64_t walks = operations / (WARM + COUNTED) + 1;
+    clear_sites(r);
+    memory_free(r->walk);
+    r->walk = NULL;
     struct walk *w = r->walk = memory_get(1, sizeof *w);
     w->r = r;
     plain_init(&w->plain, &r->config);

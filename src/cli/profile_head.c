@@ -45,6 +45,9 @@ static void replay_members(const struct profile *p, struct json *json)
     JSON_MEMBER(json, "trust", string, spex_trust_name(r.trust));
     JSON_MEMBER(json, "share", real, r.share);
     JSON_MEMBER(json, "core", string, r.core);
+    JSON_MEMBER(json, "chosen_by_fit", bool, r.chosen);
+    JSON_MEMBER(json, "unfit_core", string, r.unfit);
+    JSON_MEMBER(json, "unfit_misfit", real, r.unfit_misfit);
     JSON_MEMBER(json, "issue_misfit", real, r.misfit);
     JSON_MEMBER(json, "cycles_per_operation", real, r.cycles);
     JSON_MEMBER(json, "clock_ghz", real, r.clock);
@@ -226,6 +229,17 @@ void profile_bias_print(struct profile *p, struct out *out, size_t never)
                         "instructions are biased; trust functions and lines");
 }
 
+/* "over 999" percent at most. */
+static const char *over(double misfit)
+{
+    return misfit > 9.99 ? "over " : "";
+}
+
+static double percent(double misfit)
+{
+    return misfit > 9.99 ? 999 : 100 * misfit;
+}
+
 void profile_trust(struct profile *p, struct out *out)
 {
     const struct spex_replay r = replay_of(p);
@@ -233,8 +247,8 @@ void profile_trust(struct profile *p, struct out *out)
     if (r.trust == SPEX_TRUST_NONE) {
         char why[64] = " (no code could be replayed)";
         if (r.misfit > 0)
-            snprintf(why, sizeof why, " (a replay would be off by %s%.0f%%)",
-                     r.misfit > 9.99 ? "over " : "", r.misfit > 9.99 ? 999 : 100 * r.misfit);
+            snprintf(why, sizeof why, " (a replay would be off by %s%.0f%%)", over(r.misfit),
+                     percent(r.misfit));
         profile_comment(
             p, out,
             "time is shared by latencies alone%s; functions that take turns may be 20%% "
@@ -246,10 +260,17 @@ void profile_trust(struct profile *p, struct out *out)
         snprintf(clock, sizeof clock, " (implies a clock of %.2f GHz)", r.clock);
     if (r.share < 0.995)
         snprintf(rest, sizeof rest, "; %.0f%% of samples by latencies alone", 100 * (1 - r.share));
+    const char *core = r.core ? r.core : "a generic core";
+    if (r.unfit)
+        profile_comment(
+            p, out,
+            "the numbers of this CPU, %s, do not fit (issue latencies off by %s%.0f%%): "
+            "those of %s are used, which fit best",
+            r.unfit, over(r.unfit_misfit), percent(r.unfit_misfit), core);
     profile_comment(p, out,
-                    "time is shared by replaying the code on %s; fit: %s, issue latencies off by "
+                    "time is shared by replaying the code on %s%s; fit: %s, issue latencies off by "
                     "%.0f%%, %.2f cycles per operation%s%s",
-                    r.core ? r.core : "a generic core (this CPU is not known)",
+                    core, r.chosen && !r.unfit ? ", which fits best (this CPU is not known)" : "",
                     spex_trust_name(r.trust), 100 * r.misfit, r.cycles, clock, rest);
 }
 

@@ -93,9 +93,11 @@ check("a thirty-second of the samples: the same function first",
 filtered = report(record("filtered", "./sort", "-e", "arm_spe/ts_enable=1,load_filter=1/"))
 check("filters of the PMU: none", filtered["replay"]["share"] == 0, filtered["replay"])
 other = report(record("unknown", "./sort", "--cpu", "neoverse-n1,midr=0x41000000"))
-check("a CPU that is not known: a middling core, and never good",
-      other["replay"]["core"] is None and other["replay"]["trust"] in ("fair", "poor"),
-      other["replay"])
+check("a CPU that is not known: the numbers that fit best, and never good",
+      other["replay"]["chosen_by_fit"] and not other["replay"]["unfit_core"] and
+      other["replay"]["trust"] in ("fair", "poor"), other["replay"])
+check("the header says so", b"which fits best (this CPU is not known)" in
+      spex("report", "-i", "unknown.data")[1])
 
 LIBRARIES = "/usr/aarch64-linux-gnu"
 dynamic = None

@@ -92,6 +92,21 @@ for cpu in ("neoverse-n1", "neoverse-v2", "neoverse-n2", "kunpeng-920")[:None if
     check(f"{cpu}: less than 2 in the median", middle(off) < 2, pairs)
     check(f"{cpu}: and another function first in hardly any",
           others(pairs, 0) <= len(pairs) // 8, pairs)
+# Not the core that the MIDR says: its numbers do not fit, and others' do.
+path = os.path.join(work, "wrong.data")
+code, _, err = spex("record", "--cpu", "neoverse-v2", "--model", "full,neoverse-n1", "--truth",
+                    "-c", "256", "-o", path, "--", program, "beside", "mulchain", "8000")
+check("another core's MIDR: recorded", code == 0, err)
+header, fit = (spex("report", "-i", path, *o)[1].decode() for o in ((), ("--format", "json")))
+fit = json.loads(fit)["replay"]
+check("another core's MIDR: its numbers do not fit, and JSON says which were taken",
+      fit["unfit_core"] == "neoverse-v2" and fit["unfit_misfit"] > 0.6 and fit["chosen_by_fit"] and
+      fit["core"] != "neoverse-v2" and fit["issue_misfit"] < 0.3 and fit["trust"] == "fair", fit)
+header = " ".join(header.replace("\n#", " ").split())
+check("so does the header", "the numbers of this CPU, neoverse-v2, do not fit (issue latencies off "
+      f"by {100 * fit['unfit_misfit']:.0f}%): those of {fit['core']} are used" in header, header)
+off, first = apart(path)
+check(f"{off:.1f} points apart, less than 10 as with its own", off < 10 and first)
 found = waits("forward", "chain", "forward")
 check("annotate: a load waits for the store before it, an addition for the load, a store for that",
       (found.get("ldr"), found.get("add"), found.get("str")) == ({"str"}, {"ldr"}, {"add"}), found)
