@@ -10,14 +10,20 @@ sys.path.insert(0, os.path.dirname(__file__))
 from profile import *
 
 need("sort", "sort.dyn")
-work = tempfile.mkdtemp(prefix="spex-replay-")
+# How a program runs depends on where its stack begins, and that on the lengths of its path and of
+# its environment: both are the same on all machines.
+base = tempfile.mkdtemp(prefix="spex-replay-")
+work = os.path.join(base, "x" * (200 - len(base)))
+os.mkdir(work)
 os.chdir(work)
+PATH = os.environ["PATH"]
+FIXED = ["env", "-i", f"PATH={PATH}", "LENGTH=" + "x" * (8000 - len(PATH)), SPEX]
 
 
 def record(name, program, *options):
     path = os.path.join(work, name + ".data")
-    code, _, err = spex("record", "--model", "full", "-c", "1024", "-o", path, *options, "--",
-                        program)
+    code, _, err = run(*FIXED, "record", "--model", "full", "-c", "1024", "-o", path, *options,
+                       "--", program)
     if code:
         check(f"record {name}", False, err)
         done()
@@ -35,7 +41,7 @@ check("a program is replayed with the numbers of its core",
       d["replay"]["core"] == "neoverse-n1" and d["replay"]["share"] > 0.95, d["replay"])
 check("issue latencies fit, and so does the clock: good",
       d["replay"]["trust"] == "good" and d["replay"]["issue_misfit"] < 0.1 and
-      0.95 < d["replay"]["clock_ghz"] < 1.05, d["replay"])
+      0.9 < d["replay"]["clock_ghz"] < 1.1, d["replay"])
 text = spex("report", "-i", path)[1].decode()
 check("the header says so", "replaying the code on neoverse-n1; fit: good" in
       text and "GHz" in text, text)
@@ -131,7 +137,7 @@ for name, argv, options, among, limit in (
          ["-c", "8192"], None, 8)):
     if "-L" in options and not dynamic:
         continue
-    code, _, err = spex("record", "--truth", "-o", "way.data", *options, "--", *argv)
+    code, _, err = run(*FIXED, "record", "--truth", "-o", "way.data", *options, "--", *argv)
     if not check(f"{name}: recorded", code == 0, err):
         continue
     d = report("way.data")
