@@ -519,6 +519,13 @@ struct spex_perf_writer_options {
      * lower half of the memory belongs to the first.
      */
     uint32_t node_cpus;
+    /*
+     * Bytes that the writer may allocate: 2 MB, and as much as its index and its build-ids take; 0:
+     * half of what the machine or the control group has. allocator: where from; NULL: malloc. Both
+     * since 1.4.
+     */
+    uint64_t max_memory;
+    const struct spex_allocator *allocator;
 };
 
 struct spex_perf_writer;
@@ -592,7 +599,7 @@ enum spex_status spex_perf_stream(int from, int to, struct spex_error *error); /
  * Copies a truncated file, or one whose writer was killed, to an empty file and completes it:
  * everything up to the last whole record, or as much of the last AUX data as there is, then an
  * index and the features that can still be derived. kept: bytes up to there; lost: bytes after
- * it. SPEX_INVALID: not a perf.data file.
+ * it. SPEX_INVALID: not a perf.data file. The index has at most half of the memory of the machine.
  */
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error); /* since 1.0 */

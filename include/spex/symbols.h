@@ -91,7 +91,7 @@ const char *spex_module_file(struct spex_module *module);
 
 /*
  * The command that gets a stripped file's debug symbols from its distribution; the caller frees it.
- * NULL: none is known (since 1.4).
+ * NULL: none is known, or there is no memory (since 1.4).
  */
 char *spex_module_package(const struct spex_module *module);
 

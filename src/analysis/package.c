@@ -45,7 +45,7 @@ static char *of_dpkg(const char *package, const char *arch)
     if (asprintf(&text, "apt install %.*s-%s%s%s", room, package, libc ? "dbg" : "dbgsym",
                  arch ? ":" : "", arch ? arch : "") < 0)
         text = NULL;
-    return memory_checked(text);
+    return text;
 }
 
 /* ---- the note of systemd's package metadata: JSON ---- */
@@ -65,7 +65,7 @@ static char *of_note(const char *text, size_t size)
         if (!strcmp(type, "deb"))
             command = of_dpkg(name, arch);
         else if (!strcmp(type, "rpm") && asprintf(&command, "dnf debuginfo-install %s", name) < 0)
-            command = memory_checked(NULL);
+            command = NULL;
     }
     json_forget(document);
     return command;
@@ -149,7 +149,7 @@ static char *by_rpm(const char *root, const struct module_id *id)
                  "dnf --enablerepo='*debug*' install /usr/lib/debug/.build-id/%.2s/%s.debug", text,
                  text + 2) < 0)
         command = NULL;
-    return memory_checked(command);
+    return command;
 }
 
 char *spex_module_package(const struct spex_module *module)

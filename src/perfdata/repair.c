@@ -229,8 +229,10 @@ static enum spex_status repair(struct repair *r, uint8_t *block, uint64_t *kept,
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error)
 {
-    struct repair *r = calloc(1, sizeof *r);
-    uint8_t *block = malloc(BLOCK);
+    struct memory *account = memory_open(0, NULL);
+    MEMORY_OF(account);
+    struct repair *r = account ? memory_zeroed(1, sizeof *r) : NULL;
+    uint8_t *block = account ? memory_new(BLOCK) : NULL;
     enum spex_status status;
     if (!r || !block) {
         status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
@@ -240,7 +242,8 @@ enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lo
         status = repair(r, block, kept, lost, error);
         vec_free(&r->index);
     }
-    free(block);
-    free(r);
+    memory_free(block);
+    memory_free(r);
+    memory_end(account, memory_before_);
     return status;
 }

@@ -188,6 +188,7 @@ static int open_file(const char *path, const struct spex_perf_writer_options *o)
 
 static void free_writer(struct spex_perf_writer *w)
 {
+    struct memory *account = w->account, *before = memory_enter(account);
     if (w->fd > STDOUT_FILENO)
         close(w->fd);
     for (unsigned i = 0; i < FEATURE_BITS; i++)
@@ -197,9 +198,10 @@ static void free_writer(struct spex_perf_writer *w)
     vec_free(&w->index);
     vec_free(&w->build_ids);
     perfdata_strings_fini(&w->strings);
-    free(w->buffer);
-    free(w->path);
-    free(w);
+    memory_free(w->buffer);
+    memory_free(w->path);
+    memory_free(w);
+    memory_end(account, before);
 }
 
 enum spex_status perf_writer_open_machine(const char *path,
@@ -213,16 +215,24 @@ enum spex_status perf_writer_open_machine(const char *path,
         sized_take("spex_perf_writer_options", options, &known, sizeof known, error);
     if (status)
         return status;
-    struct spex_perf_writer *w = calloc(1, sizeof *w);
+    struct memory *account = memory_open(o->max_memory, o->allocator);
+    MEMORY_OF(account);
+    struct spex_perf_writer *w = account ? memory_zeroed(1, sizeof *w) : NULL;
     struct stat st;
-    if (!w)
-        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    if (!w) {
+        memory_end(account, memory_before_);
+        if (o->fd > STDOUT_FILENO)
+            close(o->fd);
+        return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to write it", path);
+    }
+    w->account = account;
     bool standard = !strcmp(path, "-");
     w->fd = open_file(path, o);
-    w->path = strdup(standard ? "standard output" : path);
-    w->buffer = malloc(BUFFER);
+    const char *name = standard ? "standard output" : path;
+    w->path = memory_text(name, strlen(name));
+    w->buffer = memory_new(BUFFER);
     if (!w->path || !w->buffer)
-        status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+        status = error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to write it", path);
     else if (w->fd < 0 || fstat(w->fd, &st))
         status = error_set(error, SPEX_IO, 0, "cannot write %s: %s", path, strerror(errno));
     else if (o->time.mult == 0 && !o->untimed)
@@ -275,6 +285,7 @@ enum spex_status spex_perf_writer_open(const char *path,
 
 enum spex_status spex_perf_writer_leave(struct spex_perf_writer *w, struct spex_error *error)
 {
+    MEMORY_OF(w->account);
     enum spex_status status = SPEX_OK;
     writing_flush(w);
     if (w->error)
@@ -286,6 +297,7 @@ enum spex_status spex_perf_writer_leave(struct spex_perf_writer *w, struct spex_
 
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *w, struct spex_error *error)
 {
+    MEMORY_OF(w->account);
     enum spex_status status = SPEX_OK;
     uint64_t missing = 0;
     writing_flush(w);

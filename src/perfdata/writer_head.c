@@ -189,7 +189,7 @@ static void one_node_features(struct spex_perf_writer *w, uint64_t memory, uint3
 static void put_cpu_list(struct bytes *b, uint32_t cpus, uint32_t group, uint32_t node)
 {
     const size_t room = group ? 24 * ((size_t)cpus / group + 1) : 24;
-    char *list = malloc(room);
+    char *list = memory_new(room);
     size_t n = 0;
     if (!list) {
         b->failed = true;
@@ -203,7 +203,7 @@ static void put_cpu_list(struct bytes *b, uint32_t cpus, uint32_t group, uint32_
                               (unsigned)first, (unsigned)last);
     }
     put_string(b, list);
-    free(list);
+    memory_free(list);
 }
 
 /* A node is one socket with one die; a core has one thread. */
@@ -247,7 +247,7 @@ static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint
                                uint32_t group)
 {
     const size_t room = 24 * ((size_t)cpus / group + 1), words = 64;
-    char *lists = malloc(2 * room);
+    char *lists = memory_new(2 * room);
     uint64_t blocks[2][64] = {{0}};
     if (!lists) {
         start_feature(w, FEATURE_NUMA_TOPOLOGY)->failed = true;
@@ -272,7 +272,7 @@ static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint
         {1, memory / 2, memory / 2, lists + room, blocks[1], words}};
     nodes_features(
         w, &(struct perf_writer_machine){.nodes = nodes, .node_count = 2, .block_size = size});
-    free(lists);
+    memory_free(lists);
 }
 
 void writing_make_features(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,

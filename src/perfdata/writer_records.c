@@ -60,6 +60,7 @@ static void end_event(struct spex_perf_writer *w, int32_t pid, int32_t tid, uint
 void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid, const char *comm,
                            bool exec, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct bytes *b = writing_begin(w, SPEX_PERF_COMM, exec ? SPEX_PERF_MISC_COMM_EXEC : 0);
     char name[16]; /* truncated as by the kernel */
     snprintf(name, sizeof name, "%s", comm);
@@ -72,6 +73,7 @@ void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid,
 static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t tid, int32_t ppid,
                  int32_t ptid, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct bytes *b = writing_begin(w, type, 0);
     put32(b, (uint32_t)pid);
     put32(b, (uint32_t)ppid);
@@ -111,6 +113,7 @@ static void remember_build_id(struct spex_perf_writer *w, const struct spex_perf
 
 void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map *map)
 {
+    MEMORY_OF(w->account);
     /*
      * The kernel's record has room for an inode or a build-id, not both; ours may lack an
      * inode.
@@ -150,6 +153,7 @@ void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map
 void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t prev_pid,
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct bytes *b;
     if (w->per_thread) /* records have no CPU then: perf would refuse the file */
         return;
@@ -165,6 +169,7 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
 
 void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t lost, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct bytes *b = writing_begin(w, SPEX_PERF_LOST, 0);
     put64(b, w->id_tracking);
     put64(b, lost);
@@ -194,6 +199,7 @@ struct writer_queue *writing_queue(struct spex_perf_writer *w, int32_t cpu, int3
 void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int32_t pid,
                                    int32_t tid, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct writer_queue *queue = writing_queue(w, cpu, tid);
     if (!queue)
         return;
@@ -207,6 +213,7 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int3
 void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
                                uint64_t offset, uint64_t size, uint32_t flags, uint64_t time)
 {
+    MEMORY_OF(w->account);
     struct writer_queue *queue = writing_queue(w, cpu, tid);
     if (!queue)
         return;
@@ -222,6 +229,7 @@ void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t 
 void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time)
 {
+    MEMORY_OF(w->account);
     static const uint8_t zeros[8];
     struct writer_queue *queue = writing_queue(w, cpu, tid);
     if (!queue)
@@ -250,6 +258,7 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
 
 void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, size_t size)
 {
+    MEMORY_OF(w->account);
     const uint8_t *at = records;
     for (size_t n; w->stacks; at += n, size -= n) {
         n = callchain_check(at, size);
@@ -271,6 +280,7 @@ uint64_t spex_perf_writer_size(const struct spex_perf_writer *w)
 void perf_writer_build_id(struct spex_perf_writer *w, const char *filename, const uint8_t *id,
                           uint8_t size)
 {
+    MEMORY_OF(w->account);
     struct spex_perf_map map = {.filename = filename, .build_id_size = size};
     if (!size || size > sizeof map.build_id)
         return;
@@ -299,6 +309,7 @@ static void see_record(struct spex_perf_writer *w, const uint8_t *r, size_t size
 
 void perf_writer_raw(struct spex_perf_writer *w, const void *records, size_t size)
 {
+    MEMORY_OF(w->account);
     const uint8_t *r = records;
     for (size_t n; size >= HEADER_SIZE && (n = le16(r + 6)) >= HEADER_SIZE && n <= size;
          r += n, size -= n) {
@@ -309,11 +320,13 @@ void perf_writer_raw(struct spex_perf_writer *w, const void *records, size_t siz
 
 void perf_writer_sync(struct spex_perf_writer *w)
 {
+    MEMORY_OF(w->account);
     writing_commit(w);
 }
 
 void perf_writer_auxtrace(struct spex_perf_writer *w, const struct perf_writer_aux *aux)
 {
+    MEMORY_OF(w->account);
     static const uint8_t zeros[8];
     uint8_t header[AUXTRACE_SIZE];
     size_t size = aux->size[0] + aux->size[1], filling = -size & 7;

@@ -95,6 +95,7 @@ struct writer_attr {
 };
 
 struct spex_perf_writer {
+    struct memory *account; /* entered by every function that may allocate */
     int fd;
     bool pipe, per_thread, untimed;
     uint32_t cpus;

@@ -4,15 +4,22 @@
  * was made can be ended, and nothing is lost (the sanitizer's build looks for leaks). The test is
  * linked with --wrap, so that all calls in our code come here first.
  */
+#include <spex/arrow.h>
 #include <spex/findings.h>
 #include <spex/generate.h>
+#include <spex/spu.h>
+#include <spex/verify.h>
 
 #include "analysis/group.h"
 #include "support/test.h"
 #include "two_threads.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static atomic_ulong calls;
@@ -35,6 +42,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
+int __wrap_asprintf(char **text, const char *format, ...);
 
 void *__wrap_malloc(size_t size)
 {
@@ -59,6 +67,17 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
 char *__wrap_strdup(const char *text)
 {
     return fails() ? NULL : __real_strdup(text);
+}
+
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+    va_list args;
+    if (fails())
+        return -1;
+    va_start(args, format);
+    const int n = vasprintf(text, format, args);
+    va_end(args);
+    return n;
 }
 
 static void look_at_samples(void *context, const struct spex_sample *samples, size_t count)
@@ -243,6 +262,362 @@ static void test_limit_and_allocator(void **state)
     rmdir(directory);
 }
 
+/* ---- functions that use() does not call ---- */
+
+static char work[40];
+
+static const char *in(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", work, name);
+    return path;
+}
+
+/* A file with all that the writer remembers; whole, or as a killed writer leaves it. */
+static bool write_file(const char *name, bool whole)
+{
+    static const char *const command[] = {"spex", "record", NULL};
+    static const uint8_t bytes[64 << 10];
+    struct spex_perf_writer_options options = {.size = sizeof options,
+                                               .cpus = 4,
+                                               .period = 1024,
+                                               .node_cpus = 1,
+                                               .stacks = true,
+                                               .cmdline = command,
+                                               .hostname = "host",
+                                               .max_memory = max_memory,
+                                               .allocator = allocator};
+    struct spex_perf_writer *writer;
+    struct spex_error error = {0};
+    spex_perf_time_init(&options.time, 1000000000);
+    enum spex_status status = spex_perf_writer_open(in(name), &options, &writer, &error);
+    if (status) {
+        assert_true(status == SPEX_NO_MEMORY && *error.text);
+        return false;
+    }
+    for (int i = 0; i < 40; i++) {
+        char file[40];
+        struct spex_perf_map map = {.start = 0x10000u * (unsigned)i,
+                                    .end = 0x10000u * (unsigned)i + 0x8000,
+                                    .pid = 7,
+                                    .tid = 7,
+                                    .filename = file,
+                                    .build_id = {1, (uint8_t)i},
+                                    .build_id_size = 20};
+        snprintf(file, sizeof file, "/usr/lib/lib%d.so", i);
+        spex_perf_writer_fork(writer, 7, 8 + i, 7, 7, 1);
+        spex_perf_writer_comm(writer, 7, 8 + i, "work", false, 1);
+        spex_perf_writer_map(writer, &map);
+        spex_perf_writer_switch(writer, i % 4, 7, 7, 7, 8 + i, 2);
+        spex_perf_writer_aux(writer, i % 4, 7, 8 + i, bytes, sizeof bytes, 0, 3);
+        spex_perf_writer_lost(writer, i % 4, 5, 4);
+        spex_perf_writer_exit(writer, 7, 8 + i, 7, 7, 5);
+    }
+    status = (whole ? spex_perf_writer_finish : spex_perf_writer_leave)(writer, &error);
+    assert_true(!status || ((status == SPEX_NO_MEMORY || status == SPEX_TRUNCATED) && *error.text));
+    return !status;
+}
+
+static bool writes(void)
+{
+    return write_file("written", true);
+}
+
+static bool continues(void)
+{
+    const bool left = write_file("left", false);
+    struct spex_perf_writer_options options = {
+        .size = sizeof options, .cpus = 4, .kept_start = 4096, .allocator = allocator};
+    struct spex_perf_writer *w;
+    spex_perf_time_init(&options.time, 1000000000);
+    const enum spex_status status = spex_perf_writer_open(in("left"), &options, &w, NULL);
+    return (status || !spex_perf_writer_leave(w, NULL)) && status != SPEX_NO_MEMORY && left;
+}
+
+static bool repairs(void)
+{
+    uint64_t kept, lost;
+    struct spex_error error = {0};
+    const int from = open(in("cut"), O_RDONLY | O_CLOEXEC),
+              to = open(in("repaired"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(from >= 0 && to >= 0);
+    const enum spex_status status = spex_perf_repair(from, to, &kept, &lost, &error);
+    assert_true(!status || (status == SPEX_NO_MEMORY && *error.text));
+    close(from);
+    close(to);
+    return !status;
+}
+
+static bool streams(void)
+{
+    struct spex_error error = {0};
+    const int from = open(in("whole"), O_RDONLY | O_CLOEXEC),
+              to = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_true(from >= 0 && to >= 0);
+    const enum spex_status status = spex_perf_stream(from, to, &error);
+    assert_true(!status || (status == SPEX_NO_MEMORY && *error.text));
+    close(from);
+    close(to);
+    return !status;
+}
+
+static bool reads(void)
+{
+    const struct spex_perfdata_options options = {.size = sizeof options,
+                                                  .path = in("perf.data"),
+                                                  .max_memory = max_memory,
+                                                  .allocator = allocator};
+    struct spex_perfdata *file;
+    struct spex_perf_event event;
+    struct spex_aux_cursor *cursor;
+    struct spex_aux_span span;
+    struct spex_error error = {0};
+    enum spex_status status = spex_perfdata_new(&options, &file, &error);
+    if (status) {
+        assert_true(status == SPEX_NO_MEMORY && *error.text);
+        return false;
+    }
+    while (!spex_perfdata_next(file, &event))
+        ;
+    bool whole = spex_perfdata_map(file, 7, 0x401000, 2000) && spex_perfdata_comm(file, 7, 2000) &&
+                 !spex_perfdata_problem_count(file);
+    for (size_t q = 0; q < spex_perfdata_queue_count(file); q++) {
+        status = spex_aux_open(file, q, &cursor);
+        assert_true(!status || status == SPEX_NO_MEMORY);
+        whole &= !status;
+        while (!status && !spex_aux_next(cursor, &span))
+            spex_aux_keep(cursor, span.last ? 0 : span.size / 2);
+        if (!status)
+            spex_aux_close(cursor);
+    }
+    spex_perfdata_close(file);
+    return whole;
+}
+
+static bool names(void)
+{
+    char root[80], text[1][SPEX_INSTRUCTION_TEXT];
+    const struct spex_symbols_options options = {
+        .size = sizeof options, .symfs = root, .max_memory = max_memory, .allocator = allocator};
+    struct spex_symbols *symbols;
+    struct spex_disassembler *disassembler;
+    struct spex_line line;
+    struct spex_inline frames[4];
+    struct spex_segment segment;
+    struct spex_error error = {0};
+    uint8_t code[4];
+    snprintf(root, sizeof root, "%s", work);
+    enum spex_status status = spex_symbols_new(&options, &symbols, &error);
+    if (status) {
+        assert_true(status == SPEX_NO_MEMORY && *error.text);
+        return false;
+    }
+    struct spex_module *module = spex_symbols_module(symbols, "/bin/prog", NULL, 0, 7);
+    bool whole = module;
+    if (module) {
+        whole = spex_module_symbol(module, 0x401104) && spex_module_line(module, 0x401104, &line);
+        spex_module_inlines(module, 0x401104, frames, 4);
+        whole &= spex_module_segment(module, 0, &segment) &&
+                 spex_module_read(module, 0x401104, code, sizeof code) == sizeof code;
+        spex_module_problem(module);
+        spex_module_file(module);
+    }
+    module = spex_symbols_module(symbols, "/bin/bare", NULL, 0, 7);
+    whole &= module && spex_module_symbol(module, 0x401104); /* opens it */
+    char *package = module ? spex_module_package(module) : NULL;
+    whole &= package && !strcmp(package, "apt install spexprog-dbgsym");
+    free(package);
+    spex_symbols_free(symbols);
+    char *name = spex_demangle("_ZN4spex6memoryC1ESt6vectorIiSaIiEE");
+    whole &= name != NULL;
+    free(name);
+    setenv("SPEX_DISASSEMBLER", "words", 1);
+    status = spex_disassembler_new(&disassembler, &error);
+    assert_true(!status || (status == SPEX_NO_MEMORY && *error.text));
+    if (!status) {
+        spex_disassemble(disassembler, 0, (const uint8_t[4]){0x1f, 0x20, 0x03, 0xd5}, 1, text);
+        spex_disassembler_free(disassembler);
+    }
+    return whole && !status;
+}
+
+static bool makes(void)
+{
+    struct spex_spu_host host = {.size = sizeof host};
+    struct spex_spu_config config = {.size = sizeof config, .host = &host};
+    struct spex_shapes *shapes = NULL;
+    struct spex_reader *r = NULL;
+    struct spex_verifier *verifier = NULL;
+    struct spex_generator *generator = NULL;
+    struct spex_spu *unit = NULL;
+    struct spex_error error = {0};
+    const enum spex_status made[] = {
+        spex_shapes_new(&shapes, &error),           spex_reader_new(NULL, &r, &error),
+        spex_verifier_new(NULL, &verifier, &error), spex_generator_new(NULL, &generator, &error),
+        spex_spu_new(&config, &unit, &error),
+    };
+    unsigned refused = 0;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        assert_true(made[i] == SPEX_OK || made[i] == SPEX_NO_MEMORY);
+        refused += made[i] == SPEX_NO_MEMORY;
+    }
+    assert_true(!refused || *error.text);
+    spex_shapes_free(shapes);
+    spex_reader_free(r);
+    spex_verifier_free(verifier);
+    spex_generator_free(generator);
+    spex_spu_free(unit);
+    return !refused;
+}
+
+/* As the interface defines them. */
+struct ArrowArray {
+    int64_t numbers[5];
+    void *pointers[3];
+    void (*release)(struct ArrowArray *array);
+    void *private_data;
+};
+struct ArrowSchema {
+    void *texts[3];
+    int64_t numbers[2];
+    void *pointers[2];
+    void (*release)(struct ArrowSchema *schema);
+    void *private_data;
+};
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream *stream, struct ArrowSchema *schema);
+    int (*get_next)(struct ArrowArrayStream *stream, struct ArrowArray *array);
+    const char *(*get_last_error)(struct ArrowArrayStream *stream);
+    void (*release)(struct ArrowArrayStream *stream);
+    void *private_data;
+};
+
+static bool arrays(struct spex_analysis *a, enum spex_table table)
+{
+    struct ArrowArrayStream s;
+    struct ArrowSchema schema;
+    struct ArrowArray array;
+    struct spex_error error = {0};
+    const enum spex_status status = spex_arrow_stream(a, table, &s, &error);
+    if (status) {
+        assert_true(status == SPEX_NO_MEMORY && *error.text);
+        return false;
+    }
+    int number = s.get_schema(&s, &schema);
+    if (!number)
+        schema.release(&schema);
+    while (!number && !(number = s.get_next(&s, &array)) && array.release)
+        array.release(&array);
+    assert_true(!number || (number == ENOMEM && *s.get_last_error(&s)));
+    s.release(&s);
+    return !number;
+}
+
+/* Samples on request, and arrays. */
+static bool pulls(void)
+{
+    const struct spex_analysis_options options = {
+        .size = sizeof options, .max_memory = max_memory, .allocator = allocator};
+    const struct spex_sample *samples;
+    struct spex_analysis *a;
+    struct spex_error error = {0};
+    size_t count;
+    enum spex_status status = spex_analysis_open(in("perf.data"), &options, &a, &error);
+    if (status) {
+        assert_true(status == SPEX_NO_MEMORY && *error.text);
+        return false;
+    }
+    while (!(status = spex_analysis_next(a, &samples, &count, &error)))
+        ;
+    assert_true(status == SPEX_END || (status == SPEX_NO_MEMORY && *error.text));
+    const bool whole = status == SPEX_END && arrays(a, SPEX_TABLE_SAMPLES) &&
+                       arrays(a, SPEX_TABLE_FILES) && arrays(a, SPEX_TABLE_THREADS);
+    spex_analysis_close(a);
+    return whole;
+}
+
+static const struct {
+    const char *name;
+    bool (*call)(void); /* true if all of it worked */
+} others[] = {{"writes", writes},   {"continues", continues}, {"repairs", repairs},
+              {"streams", streams}, {"reads", reads},         {"names", names},
+              {"makes", makes},     {"pulls", pulls}};
+
+static int make_work(void **state)
+{
+    char path[2][64], command[200];
+    snprintf(work, sizeof work, "/tmp/spex-memory-XXXXXX");
+    assert_non_null(mkdtemp(work));
+    snprintf(path[0], sizeof path[0], "%s/perf.data", work);
+    snprintf(path[1], sizeof path[1], "%s/raw", work);
+    make(path[0], path[1], "/bin/prog");
+    assert_true(write_file("whole", true) && write_file("cut", false));
+    for (const char *const *d = (const char *const[]){"bin", "var", "var/lib", "var/lib/dpkg",
+                                                      "var/lib/dpkg/info", NULL};
+         *d; d++)
+        assert_int_equal(mkdir(in(*d), 0700), 0);
+    FILE *list = fopen(in("var/lib/dpkg/info/spexprog.list"), "w");
+    assert_true(list && fputs("/bin/bare\n", list) >= 0 && !fclose(list));
+    snprintf(command, sizeof command,
+             "cd %s/bin && cp \"$SPEX_TEST_PROG\" prog && aarch64-linux-gnu-strip -o bare prog",
+             work);
+    assert_int_equal(system(command), 0);
+    return 0;
+}
+
+static int remove_work(void **state)
+{
+    char command[80];
+    snprintf(command, sizeof command, "rm -r %s", work);
+    return system(command);
+}
+
+static void test_every_other_allocation_fails_once(void **state)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        for (unsigned after = 0; after < 2; after++) {
+            unsigned long refused = 0;
+            fail_at = 0;
+            all_after = after;
+            print_message("# %s\n", others[i].name);
+            assert_true(others[i].call());
+            for (unsigned long n = 1;; n++) {
+                calls = 0;
+                fail_at = n;
+                refused += !others[i].call();
+                if (calls < n)
+                    break;
+            }
+            fail_at = 0;
+            assert_true(refused > 0);
+        }
+    }
+}
+
+/* What writers and readers have is their allocator's, and ends at their limit. */
+static void test_limit_of_writers_and_readers(void **state)
+{
+    static bool (*const counted[])(void) = {writes, reads, pulls};
+    struct given given = {0};
+    const struct spex_allocator own = {give, take_back, &given};
+    allocator = &own;
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        given.most = 0;
+        max_memory = 0;
+        assert_true(counted[i]());
+        assert_true(given.most > 1000 && given.bytes == 0);
+        const long long need = given.most;
+        max_memory = (uint64_t)need * 2 + (2 << 20); /* names are kept by the megabyte */
+        assert_true(counted[i]());
+        max_memory = (uint64_t)need / 10;
+        given.most = 0;
+        assert_false(counted[i]());
+        assert_true(given.most <= (long long)max_memory + 4096 && given.bytes == 0);
+    }
+    allocator = NULL;
+    max_memory = 0;
+}
+
 /* What the rest of the process has is not the library's. */
 static void test_host_with_a_large_heap(void **state)
 {
@@ -299,4 +674,8 @@ static void test_more_than_can_be_counted(void **state)
 }
 
 TEST_MAIN(TEST(test_every_allocation_fails_once), TEST(test_limit_and_allocator),
+          cmocka_unit_test_setup_teardown(test_every_other_allocation_fails_once, make_work,
+                                          remove_work),
+          cmocka_unit_test_setup_teardown(test_limit_of_writers_and_readers, make_work,
+                                          remove_work),
           TEST(test_host_with_a_large_heap), TEST(test_more_than_can_be_counted))
