@@ -19,9 +19,10 @@ enum { SPOTS_MOST = 1 << 18 }; /* instructions counted one by one; further ones 
 struct spex_findings {
     struct memory *account;
     struct spex_analysis *analysis;
-    struct spot *near;      /* the latest instructions, indexed by a sample's `place` */
-    VEC(struct spot) spots; /* all instructions with samples */
-    uint32_t *index;        /* index of a spot plus one, by module and address */
+    struct spot *near;               /* indexed by a sample's `place`: the latest instructions */
+    uint64_t used[SPEX_PLACES / 64]; /* which of them there are, as bits */
+    VEC(struct spot) spots;          /* all instructions with samples */
+    uint32_t *index;                 /* spot + 1, by module and address */
     size_t mask;
     uint64_t seed;
     uint64_t samples, all, memory, accesses, remote, remote_time;
@@ -157,9 +158,12 @@ static inline bool beyond_the_core(unsigned source)
 static inline struct spot *spot_of(struct spex_findings *f, const struct spex_sample *s)
 {
     struct spot *spot = &f->near[s->place];
-    if (__builtin_expect(spot->address != s->address || spot->module != s->module, 0)) {
+    /* an empty slot looks like one of address 0 */
+    if (__builtin_expect(spot->address != s->address || spot->module != s->module || !s->address,
+                         0)) {
         keep_spot(f, spot);
         *spot = (struct spot){.module = s->module, .symbol = s->symbol, .address = s->address};
+        f->used[s->place / 64] |= UINT64_C(1) << s->place % 64;
     }
     return spot;
 }
@@ -263,13 +267,15 @@ static void *split(void *context, unsigned threads)
     return spex_findings_new(f->analysis, &shard, NULL) ? NULL : shard;
 }
 
-/* Moves the recent instructions to the table of all. */
+/* The recent instructions go to the others first; pages that nothing used stay untouched. */
 static void settle(struct spex_findings *f)
 {
-    for (size_t i = 0; i < SPEX_PLACES; i++) {
-        keep_spot(f, &f->near[i]);
-        f->near[i] = (struct spot){0};
-    }
+    for (size_t n = 0; n < SPEX_PLACES / 64; n++)
+        for (; f->used[n]; f->used[n] &= f->used[n] - 1) {
+            struct spot *spot = &f->near[n * 64 + (size_t)__builtin_ctzll(f->used[n])];
+            keep_spot(f, spot);
+            *spot = (struct spot){0};
+        }
 }
 
 static bool join(void *to, void *from)

@@ -109,15 +109,25 @@ void group_set_limit(struct spex_group *g, size_t limit)
     g->limit = limit;
 }
 
+void group_empty(struct spex_group *g)
+{
+    for (size_t i = 0; i < g->chunk_count; i++)
+        memory_free(g->chunks[i]);
+    memory_free(g->chunks);
+    memory_free(g->index);
+    histograms_free(&g->histograms);
+    g->chunks = NULL;
+    g->index = NULL;
+    g->histograms = (struct histograms){0};
+    g->count = g->chunk_count = 0;
+}
+
 void spex_group_free(struct spex_group *g)
 {
     if (!g)
         return;
     struct memory *account = g->account, *before = memory_enter(account);
-    for (size_t i = 0; i < g->chunk_count; i++)
-        memory_free(g->chunks[i]);
-    memory_free(g->chunks);
-    memory_free(g->index);
+    group_empty(g);
     memory_free(g->memo);
     memory_free(g->recent);
     memory_free(g->few);
@@ -128,9 +138,16 @@ void spex_group_free(struct spex_group *g)
     memory_free(g->rest);
     memory_free(g->total);
     memory_free(g->ranks);
-    histograms_free(&g->histograms);
     memory_free(g);
     memory_end(account, before);
+}
+
+uint64_t group_hash(const struct spex_group *g, const struct spex_row *row)
+{
+    uint64_t hash = g->seed;
+    for (size_t k = 0; k < g->slots; k++)
+        hash = hash_word(hash, row->key[k]);
+    return hash;
 }
 
 static void index_row(struct spex_group *g, uint64_t hash, size_t row)
@@ -151,12 +168,8 @@ static void reindex(struct spex_group *g, size_t mask)
     } else {
         memset(g->index, 0, (mask + 1) * sizeof *g->index);
     }
-    for (size_t i = 0; i < g->count; i++) {
-        uint64_t hash = g->seed;
-        for (size_t k = 0; k < g->slots; k++)
-            hash = hash_word(hash, group_row_at(g, i)->key[k]);
-        index_row(g, hash, i);
-    }
+    for (size_t i = 0; i < g->count; i++)
+        index_row(g, group_hash(g, group_row_at(g, i)), i);
 }
 
 void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
@@ -253,11 +266,20 @@ uint64_t spex_group_keys(const struct spex_group *g)
     return all > (double)g->count ? (uint64_t)all : g->count;
 }
 
+static size_t histogram_bytes(const struct spex_group *g, size_t chunks)
+{
+    const size_t rows = chunks * GROUP_CHUNK * g->stride / 4;
+    return rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST ? HISTOGRAMS_MOST - rows : HISTOGRAMS_LEAST;
+}
+
+size_t group_histogram_room(const struct spex_group *g, size_t chunks)
+{
+    return histogram_bytes(g, chunks) / sizeof *g->histograms.words;
+}
+
 void group_limit_histograms(struct spex_group *g)
 {
-    const size_t rows = g->chunk_count * GROUP_CHUNK * g->stride / 4;
-    const size_t room =
-        rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST ? HISTOGRAMS_MOST - rows : HISTOGRAMS_LEAST;
+    const size_t room = histogram_bytes(g, g->chunk_count);
     histograms_limit(&g->histograms, g->threads > 2 ? 2 * room / g->threads : room);
 }
 
@@ -512,11 +534,8 @@ struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sa
 
 struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row)
 {
-    uint64_t hash = g->seed;
-    for (size_t k = 0; k < g->slots; k++)
-        hash = hash_word(hash, row->key[k]);
     make_room(g, 1);
-    return find_row(g, g->slots, row->key, 1, hash);
+    return find_row(g, g->slots, row->key, 1, group_hash(g, row));
 }
 
 /* Of at most GROUP_STEP. */

@@ -161,8 +161,12 @@ static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
     return n;
 }
 
-/* The more rows, the less is left for histograms. */
+/* Words for histograms beside so many chunks of rows: the more rows, the less is left. */
+size_t group_histogram_room(const struct spex_group *g, size_t chunks);
 void group_limit_histograms(struct spex_group *g);
+uint64_t group_hash(const struct spex_group *g, const struct spex_row *row);
+/* Frees its rows; nothing more is counted. */
+void group_empty(struct spex_group *g);
 
 /* ---- counting (count.c) ---- */
 

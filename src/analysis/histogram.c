@@ -150,6 +150,30 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
     }
 }
 
+void histograms_reserve(struct histograms *h, size_t words)
+{
+    if (words > h->capacity) {
+        h->words = memory_resize(h->words, words, sizeof *h->words);
+        h->capacity = words;
+    }
+}
+
+void histograms_append(struct histograms *h, size_t at, const struct histograms *other)
+{
+    memcpy(h->words + at, other->words, other->count * sizeof *h->words);
+}
+
+void histogram_moved(struct histograms *h, uint32_t *handle, size_t at)
+{
+    if (!*handle || *handle == HISTOGRAM_LOST)
+        return;
+    *handle += (uint32_t)at;
+    for (unsigned p = 0; !is_list(h, *handle) && p < length_of(h, *handle); p++) {
+        uint32_t *page = &h->words[*handle + 1 + p];
+        *page += *page ? (uint32_t)at : 0;
+    }
+}
+
 size_t histogram_most_words(const struct histograms *h, uint32_t handle)
 {
     if (!handle || handle == HISTOGRAM_LOST)

@@ -49,6 +49,14 @@ static inline void histogram_count(struct histograms *h, uint32_t *handle, uint1
 /* Adds the histogram `from` in the arena `other` (which may be the same) to handle. */
 void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
                      uint32_t from);
+
+/*
+ * One arena behind others: room for `words` in all; a copy of another at a place in it, by which
+ * each of its handles then moves once.
+ */
+void histograms_reserve(struct histograms *h, size_t words);
+void histograms_append(struct histograms *h, size_t at, const struct histograms *other);
+void histogram_moved(struct histograms *h, uint32_t *handle, size_t at);
 /* The most words that counting this histogram can have taken, in any order. */
 size_t histogram_most_words(const struct histograms *h, uint32_t handle);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */

@@ -52,12 +52,102 @@ struct shards *shards_new(struct spex_analysis *a, const struct spex_sink *sinks
     return NULL;
 }
 
-/* In each round, the second of two shards is added to the first one. */
+/* The sums of groups; of what else there is in sinks, in each round, the second of two shards is
+ * added to the first. */
 struct adding {
     struct shards *shards;
+    struct group_sum **sums;
+    size_t sum_count, sum_room;
+    struct sum_part {
+        struct group_sum *sum;
+        unsigned range;
+    } * parts;
+    size_t part_count;
     unsigned apart;
     _Atomic bool exact;
 };
+
+static void add_range(void *user, size_t job, unsigned thread)
+{
+    struct adding *adding = user;
+    const struct sum_part *part = &adding->parts[job];
+    volatile bool exact = false;
+    (void)thread;
+    if (!adding->exact)
+        return;
+    if (!memory_guarded(memory_current(), exact = group_sum_range(part->sum, part->range)) ||
+        !exact)
+        adding->exact = false;
+}
+
+static void move_range(void *user, size_t job, unsigned thread)
+{
+    struct adding *adding = user;
+    (void)thread;
+    group_sum_move(adding->parts[job].sum, adding->parts[job].range);
+}
+
+/* The groups of a sink, and how their ranges are shared out. */
+static void find_groups(struct adding *adding, size_t sink)
+{
+    const struct shards *s = adding->shards;
+    const struct spex_sink_shards *how = s->sinks[sink].shards;
+    struct spex_group *group;
+    for (size_t n = 0; shards_group(how, s->sinks[sink].context, n, &group); n++) {
+        if (!group)
+            continue;
+        adding->sums =
+            memory_grow(adding->sums, adding->sum_count, &adding->sum_room, sizeof *adding->sums);
+        struct group_sum *sum = group_sum_new(group, s->count);
+        adding->sums[adding->sum_count++] = sum;
+        for (unsigned t = 0; t < s->count; t++) {
+            shards_group(how, s->shards[t].sinks[sink].context, n, &group);
+            group_sum_add(sum, group);
+        }
+    }
+}
+
+static void start_sums(struct adding *adding)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < adding->shards->sink_count; i++)
+        find_groups(adding, i);
+    for (size_t i = 0; i < adding->sum_count; i++)
+        count += group_sum_ranges(adding->sums[i]);
+    adding->parts = memory_get(count + 1, sizeof *adding->parts);
+    for (size_t i = 0; i < adding->sum_count; i++)
+        for (unsigned range = 0; range < group_sum_ranges(adding->sums[i]); range++)
+            adding->parts[adding->part_count++] = (struct sum_part){adding->sums[i], range};
+}
+
+/* Only once all ranges of all groups are exact, since groups take what they get. */
+static void place_sums(struct adding *adding)
+{
+    for (size_t i = 0; i < adding->sum_count && adding->exact; i++)
+        adding->exact = group_sum_fits(adding->sums[i]);
+    for (size_t i = 0; i < adding->sum_count && adding->exact; i++)
+        group_sum_place(adding->sums[i]);
+    for (size_t i = 0; i < adding->sum_count && adding->exact; i++)
+        group_sum_take(adding->sums[i]);
+}
+
+static void add_groups(struct adding *adding)
+{
+    const unsigned threads = adding->shards->count;
+    start_sums(adding);
+    jobs_run(&(struct jobs){adding, adding->part_count, add_range}, threads);
+    place_sums(adding);
+    if (adding->exact)
+        jobs_run(&(struct jobs){adding, adding->part_count, move_range}, threads);
+}
+
+static void free_sums(struct adding *adding)
+{
+    for (size_t i = 0; i < adding->sum_count; i++)
+        group_sum_free(adding->sums[i]);
+    memory_free(adding->sums);
+    memory_free(adding->parts);
+}
 
 static void add_two(void *user, size_t job, unsigned thread)
 {
@@ -81,11 +171,14 @@ bool shards_add_up(struct shards *s, struct spex_analysis *a)
 {
     struct adding adding = {.shards = s, .apart = 1};
     adding.exact = !a->inexact && !a->no_memory && !a->too_many;
-    for (; adding.apart < s->count; adding.apart *= 2) {
+    for (; adding.apart < s->count && adding.exact; adding.apart *= 2) {
         const size_t pairs = (s->count + 2 * adding.apart - 1) / (2 * adding.apart);
         const struct jobs jobs = {&adding, pairs * s->sink_count, add_two};
         jobs_run(&jobs, s->count);
     }
+    if (adding.exact && !memory_guarded(memory_current(), add_groups(&adding)))
+        adding.exact = false;
+    free_sums(&adding);
     for (size_t i = 0; adding.exact && i < s->sink_count; i++)
         s->sinks[i].shards->take(s->sinks[i].context, s->shards[0].sinks[i].context);
     return adding.exact;

@@ -31,6 +31,33 @@ struct shards *shards_new(struct spex_analysis *analysis, const struct spex_sink
 bool shards_add_up(struct shards *shards, struct spex_analysis *analysis);
 void shards_free(struct shards *shards);
 
+/*
+ * The groups in the context of a sink or shard are added up apart, and by all shards at once: each
+ * thread takes a range of the hashes of their keys. What is left for join and take is the rest.
+ * *group: the n-th, some are NULL; false: there are no more, or the sink is of another kind.
+ */
+bool shards_group(const struct spex_sink_shards *how, void *context, size_t n,
+                  struct spex_group **group);
+/* The group of such a context of spex_sink_look, else NULL. */
+struct spex_group *sharing_shard_group(const struct spex_sink_shards *how, void *context);
+
+/* Adding up a group's shards. */
+struct group_sum;
+/* threads: how many may work on it at a time. */
+struct group_sum *group_sum_new(struct spex_group *to, unsigned threads);
+void group_sum_add(struct group_sum *sum, struct spex_group *shard);
+/*
+ * In this order; range: each below `group_sum_ranges`, by any thread. False: the sum is not what
+ * one thread would have counted. Up to group_sum_place memory may run out, and `to` is empty then.
+ */
+unsigned group_sum_ranges(struct group_sum *sum);
+bool group_sum_range(struct group_sum *sum, unsigned range);
+bool group_sum_fits(struct group_sum *sum);
+void group_sum_place(struct group_sum *sum);
+void group_sum_take(struct group_sum *sum);
+void group_sum_move(struct group_sum *sum, unsigned range);
+void group_sum_free(struct group_sum *sum);
+
 /* Exchanges a member of two objects, so that it is freed once. */
 #define SHARD_SWAP(a, b, member)                                                                   \
     do {                                                                                           \

@@ -113,7 +113,7 @@ static bool join_uses(void *context, void *other)
         sum->buckets |= a->buckets;
         sharing_name_activity(sum, a->comm, a->queue);
     }
-    return group_shards.join(to->group, from->group);
+    return true;
 }
 
 static void take_uses(void *context, void *sum)
@@ -126,10 +126,14 @@ static void take_uses(void *context, void *sum)
     SHARD_SWAP(to, from, activity_capacity);
     SHARD_SWAP(to, from, activity_index);
     SHARD_SWAP(to, from, activity_mask);
-    group_shards.take(to->group, from->group);
 }
 
 static const struct spex_sink_shards use_shards = {split_uses, join_uses, take_uses, drop};
+
+struct spex_group *sharing_shard_group(const struct spex_sink_shards *how, void *context)
+{
+    return how == &use_shards ? ((struct spex_sharing *)context)->group : NULL;
+}
 
 struct spex_sink spex_sink_look(struct spex_sharing *s)
 {
