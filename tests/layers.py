@@ -77,8 +77,6 @@ for module in MAY_USE:
 # What stands on analysis and perfdata is written with their public headers, so that others can do
 # what it does. The files that still see private ones; none may be added.
 PRIVATE = {
-    "cli/check_collect.c": "analysis/internal.h",
-    "cli/cmd_annotate.c": "analysis/internal.h",
     "cli/cmd_archive.c": "analysis/module.h",
     "cli/columns.c": "analysis/allocs.h",
     "cli/filter_options.def": "analysis/filters.def",
@@ -86,11 +84,9 @@ PRIVATE = {
     "cli/mem_type.c": "analysis/internal.h analysis/types.h",
     "cli/parts.c": "perfdata/auxtrace.h",
     "cli/profile.c": "analysis/filters.def",
-    "cli/profile.h": "analysis/filters.def analysis/internal.h",
+    "cli/profile.h": "analysis/filters.def",
     "cli/window.c": "analysis/internal.h",
     "export/to_llvm.c": "analysis/module.h",
-    "report/cube.h": "analysis/internal.h",
-    "report/nodes.c": "analysis/internal.h",
 }
 found = collections.defaultdict(list)
 for module in ("cli", "export", "query", "report"):

@@ -111,6 +111,8 @@ struct spex_replay {
     double misfit;
     double cycles; /* cycles per operation, as replayed */
     double clock;  /* implied clock of the CPU in GHz; 0: unknown */
+    /* how far the time of functions that take turns is off, relative to it: a standard deviation */
+    double weights_off;
     enum spex_trust trust;
     /*
      * 1: the CPU is not known, or its own core's numbers did not fit, and of all cores' these fit
@@ -279,7 +281,8 @@ struct spex_thread_total {
     uint64_t zero;
 };
 bool spex_analysis_thread(const struct spex_analysis *analysis, size_t index,
-                          struct spex_thread_total *total); /* since 1.0 */
+                          struct spex_thread_total *total);         /* since 1.0 */
+size_t spex_analysis_threads(const struct spex_analysis *analysis); /* how many (since 1.4) */
 struct spex_cpu_total {
     int32_t cpu; /* -1: queues are per thread */
     uint64_t samples;
@@ -350,6 +353,25 @@ struct spex_part {
 bool spex_analysis_part(const struct spex_analysis *analysis, size_t index, struct spex_part *part);
 /* First and last time in the files in ns, by what they say; both 0 if not known (since 1.4). */
 void spex_analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
+/*
+ * How much of the time at work lies in each interval of 2^shift ns, from number first on (since
+ * 1.4). Later passes add the time of all records, kept or not, to ns, which has count of them and
+ * is the host's; NULL: no longer.
+ */
+struct spex_time_bins {
+    uint64_t first, *ns;
+    unsigned shift, count;
+};
+void spex_analysis_count_time(struct spex_analysis *analysis,
+                              struct spex_time_bins *bins); /* since 1.4 */
+
+/*
+ * For a host with threads of its own, which ask for names and places between two passes: between
+ * on and off several of them may, of the analysis, its modules and its groups. Such pairs may be
+ * nested. Returns options.threads (since 1.4).
+ */
+unsigned spex_analysis_together(struct spex_analysis *analysis, bool on);
+
 /* The name of a process, "?" if none of its threads had samples (since 1.4). */
 const char *spex_analysis_comm(const struct spex_analysis *analysis, int32_t pid);
 
@@ -366,6 +388,14 @@ struct spex_interval spex_share_interval(uint64_t count, uint64_t total); /* sin
 /* 95% interval of count1/total1 - count0/total0 (Newcombe). */
 struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, uint64_t count1,
                                               uint64_t total1); /* since 1.0 */
+/*
+ * Variance of a part of a program's time by sampling, ns^2: its time and that of all in ns, and
+ * the sums of squares of both (struct spex_stats). All the time is exact, which part of it is this
+ * one's is not (docs/time.md; since 1.4).
+ */
+double spex_time_variance(double time, double square, double all, double all_square);
+/* 95% interval of such a part's share of all time, by its variance (since 1.4). */
+struct spex_interval spex_time_interval(double time, double variance, double all);
 
 /* ---- grouping ---- */
 
@@ -446,6 +476,24 @@ uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latenc
 /* Time of a row's samples in ns (docs/time.md); 0 if records have no timestamps. */
 double spex_row_time(const struct spex_row *row); /* since 1.1 */
 
+/* All that a row counts, at once: samples, where nothing else is said (since 1.4). */
+enum { SPEX_SOURCES_MAX = 32 };
+struct spex_stats {
+    size_t size; /* sizeof(struct spex_stats), set by the caller */
+    uint64_t samples, retired, reads, writes, branches, not_taken, mispredicted;
+    uint64_t l1_access, l1_miss, l2_access, l2_miss, llc_access, llc_miss;
+    uint64_t tlb_access, tlb_walk, remote, peer, modified;
+    uint64_t repeats;   /* that come after one of the same row, in the same thread and queue */
+    uint64_t time;      /* ps */
+    double time_square; /* ns^2: each one's time squared, times the samples of its observation */
+    uint64_t latency_count[SPEX_LATENCY_COUNT];
+    uint64_t latency_sum[SPEX_LATENCY_COUNT]; /* cycles */
+    uint64_t source[SPEX_SOURCES_MAX];        /* by enum spex_source */
+    unsigned flags;                           /* enum spex_sample_flag that any of them has */
+    uint8_t zero[4];
+};
+void spex_row_stats(const struct spex_row *row, struct spex_stats *stats); /* since 1.4 */
+
 struct spex_group;
 
 enum spex_group_flag {
@@ -453,6 +501,12 @@ enum spex_group_flag {
     SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* histograms of all latencies */
     SPEX_GROUP_EXECUTE = 1u << 2,         /* histograms of execute latency only */
     SPEX_GROUP_TRANSLATION = 1u << 3,     /* histograms of execute and translation latency */
+    /*
+     * What spex_stats.repeats counts are samples after one of the same function, which is one of
+     * the keys but not the first, whatever the others: so that groups derived from this one have
+     * the sums of a group by function (since 1.4).
+     */
+    SPEX_GROUP_REPEAT_FUNCTIONS = 1u << 4,
 };
 struct spex_group_options {
     size_t size; /* sizeof(struct spex_group_options) */
@@ -481,6 +535,21 @@ void spex_group_add(struct spex_group *group, const struct spex_sample *const *s
  * counts all of them, merged rows too. Sort it before finer is freed.
  */
 void spex_group_derive(struct spex_group *group, struct spex_group *finer); /* since 1.0 */
+/*
+ * As derive, of one function and after the last sample: finer has a key for it, and all samples
+ * (spex_group_exact; since 1.4).
+ */
+void spex_group_derive_of(struct spex_group *group, struct spex_group *finer,
+                          const struct spex_symbol *symbol);
+
+/*
+ * The row that a sample belongs to, which is not counted; and that of a row of another group with
+ * the same keys. It is made if it is not there; NULL: no memory. Rows of a group that was sorted
+ * are not found: ask before that (since 1.4).
+ */
+const struct spex_row *spex_group_find(struct spex_group *group, const struct spex_sample *sample);
+const struct spex_row *spex_group_find_like(struct spex_group *group,
+                                            const struct spex_row *row); /* since 1.4 */
 
 enum spex_order {
     SPEX_BY_SAMPLES,
@@ -489,6 +558,7 @@ enum spex_order {
     SPEX_BY_TIME,    /* sum of time; number of samples if there are no times */
     SPEX_BY_EXECUTE, /* sum of execute latencies */
     SPEX_BY_KEYS,    /* ascending order of keys */
+    SPEX_BY_NOTHING, /* in no order, and without a total (since 1.4) */
 };
 /*
  * Sorts rows, largest first (ties by the keys). Call after the last sample and before reading
@@ -513,11 +583,26 @@ struct spex_interval spex_row_time_interval(const struct spex_group *group,
  * interval covers the error of sampling but not of this division. Since 1.1.
  */
 bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
+/*
+ * How much a row's time differs in another run of the same program, as far as one run shows:
+ * variance in ns^2. What lies before the first sample and after the last of each thread counts,
+ * and so do the weights of samples; 0 without time (since 1.4).
+ */
+double spex_row_time_variance(const struct spex_group *group, const struct spex_row *row);
 /* Upper bound on the samples that a row may lack; 0: exact. */
 uint64_t spex_group_error(const struct spex_group *group); /* since 1.0 */
+/* After the samples: whether every row has all of its samples and latencies (since 1.4). */
+bool spex_group_exact(const struct spex_group *group);
 /* The latency at quantile q (0..1) of the samples; negative if unknown. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
                      enum spex_latency latency, double q); /* since 1.0 */
+/*
+ * Adds a row's latencies to buckets of half a power of two: 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ...
+ * False: they are not known, or there was no room for them (since 1.4).
+ */
+enum { SPEX_BUCKETS = 32 };
+bool spex_row_buckets(const struct spex_group *group, const struct spex_row *row,
+                      enum spex_latency latency, uint64_t counts[SPEX_BUCKETS]); /* since 1.4 */
 /* The n-th key as a value: pid, tid, cpu, enum, data address. Since 1.0. */
 uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *row, size_t n);
 /* Of SPEX_KEY_SYMBOL: the symbol, NULL if there is none. Of SPEX_KEY_PC: the module address. */
@@ -525,6 +610,21 @@ const struct spex_symbol *spex_row_symbol(const struct spex_group *group,
                                           const struct spex_row *row, size_t n); /* since 1.0 */
 /* Since 1.0. */
 uint64_t spex_row_address(const struct spex_group *group, const struct spex_row *row, size_t n);
+/* Of a key that names code or data, or its file: the module, NULL if there is none (since 1.4). */
+struct spex_module *spex_row_module(const struct spex_group *group, const struct spex_row *row,
+                                    size_t n);
+/* Of SPEX_KEY_SRCLINE: false if the code has no line (since 1.4). */
+bool spex_row_line(const struct spex_group *group, const struct spex_row *row, size_t n,
+                   struct spex_line *line);
+/* Of SPEX_KEY_PAGE and SPEX_KEY_CACHE_LINE: the process, -1 for the kernel (since 1.4). */
+int32_t spex_row_pid(const struct spex_group *group, const struct spex_row *row, size_t n);
+/*
+ * The words that a key consists of, for tables of one's own: two rows of groups of one analysis
+ * have the same n-th key if their words are equal. *words: how many there are. Those of the next
+ * key follow (since 1.4).
+ */
+const uint64_t *spex_row_words(const struct spex_group *group, const struct spex_row *row, size_t n,
+                               size_t *words);
 /*
  * Text of the n-th key of a row, cut at capacity and terminated. Returns the length of the whole
  * text.
@@ -559,6 +659,25 @@ void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t 
 size_t spex_sharing_choose(struct spex_sharing *sharing); /* since 1.0 */
 /* Since 1.0. */
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
+/*
+ * After the first pass, before choose: the lines that took the most cycles, shared or not, into
+ * lines, which has room for most of them. *count: how many (since 1.4).
+ */
+struct spex_hot_line {
+    uint64_t address, cycles; /* virtual address in the first process that used it */
+    uint64_t physical;        /* address, or 0 */
+    uint32_t samples;
+    int32_t pid; /* -1: of the kernel */
+};
+enum spex_status spex_sharing_hottest(const struct spex_sharing *sharing, size_t most,
+                                      struct spex_hot_line *lines, size_t *count); /* since 1.4 */
+/*
+ * After choose: the next passes have, besides the records of the lines it kept, those of these
+ * lines, by virtual or physical address, and of a few others by chance; and of all these what want
+ * says (enum spex_want). Totals stay as they are, until spex_analysis_want (since 1.4).
+ */
+void spex_sharing_widen(struct spex_sharing *sharing, unsigned want, const uint64_t *addresses,
+                        size_t count);
 /* SPEX_OK or SPEX_NO_MEMORY. Since 1.0. */
 enum spex_status spex_sharing_finish(struct spex_sharing *sharing);
 

@@ -75,6 +75,15 @@ struct spex_feed {
     size_t count;
 };
 struct spex_sink spex_sink_groups(struct spex_feed *feed, spex_sample_sink *call); /* since 1.4 */
+/* For such a call: adds chosen samples to all of the groups, of which none is NULL. */
+void spex_feed_add(const struct spex_feed *feed, const struct spex_sample *const *samples,
+                   size_t count); /* since 1.4 */
+
+/*
+ * For a sink that cannot go on: the pass ends, and returns this. Some samples may still come. The
+ * sink of a shard may call it, too.
+ */
+void spex_analysis_fail(struct spex_analysis *analysis, enum spex_status status); /* since 1.4 */
 
 /* The first and the second pass of spex_sharing: spex_sharing_find and _look by all threads. */
 struct spex_sink spex_sink_find(struct spex_sharing *sharing); /* since 1.4 */

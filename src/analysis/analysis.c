@@ -122,6 +122,7 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct spex_sink
     struct spex_module *module;
     bool again = a->only && a->counted;
     a->no_memory = a->too_many = a->inexact = false;
+    a->failure = SPEX_OK;
     for (size_t i = 0; i < (a->part_count ? a->part_count : 1); i++)
         need_replay(a->part_count ? a->parts[i] : a);
     for (size_t i = 0; !again && (module = spex_symbols_nth(a->symbols, i)); i++)
@@ -146,12 +147,19 @@ static enum spex_status run_passes(struct spex_analysis *a, const struct spex_si
         bool exact = shards_add_up(a->shards, a);
         shards_free(a->shards);
         a->shards = NULL;
-        if (exact)
+        if (exact || a->failure)
             return status;
         if (a->intervals)
             memset(a->intervals->ns, 0, a->intervals->count * sizeof *a->intervals->ns);
     }
     return run_pass(a, sinks, count, NULL, error);
+}
+
+static enum spex_status sink_failed(const struct spex_analysis *a, enum spex_status status,
+                                    struct spex_error *error)
+{
+    return error_set(error, status, 0, "%s: what takes its samples says: %s", a->name,
+                     spex_status_name(status));
 }
 
 enum spex_status spex_analysis_pass(struct spex_analysis *a, const struct spex_sink *sinks,
@@ -173,6 +181,8 @@ enum spex_status spex_analysis_pass(struct spex_analysis *a, const struct spex_s
             "%s: more samples than a table can count (4,294,967,295): choose a part of "
             "them, by time for example",
             a->name);
+    if (a->failure && !status)
+        return sink_failed(a, a->failure, error);
     return status;
 }
 
@@ -209,8 +219,7 @@ enum spex_status spex_analysis_each(struct spex_analysis *a, spex_sample_taker *
     enum spex_status status = spex_analysis_run(a, take, &t, error);
     if (status != SPEX_OK || t.status == SPEX_OK || t.status == SPEX_END)
         return status;
-    return error_set(error, t.status, 0, "%s: what takes its samples says: %s", a->name,
-                     spex_status_name(t.status));
+    return sink_failed(a, t.status, error);
 }
 
 void spex_analysis_cancel(struct spex_analysis *a)
@@ -227,8 +236,9 @@ unsigned spex_sample_alike(const struct spex_sample *sample)
 
 static _Thread_local unsigned held; /* how often this thread has taken the lock */
 
-unsigned analysis_together(struct spex_analysis *a, bool on)
+unsigned spex_analysis_together(struct spex_analysis *a, bool on)
 {
+    assert(a);
     const unsigned threads = analysis_first(a)->options.threads;
     if (threads > 1)
         analysis_first(a)->together += on ? 1 : -1u;
@@ -269,6 +279,17 @@ void analysis_too_many(struct spex_analysis *a)
 {
     if (a) {
         a->too_many = true;
+        spex_analysis_stop(a);
+    }
+}
+
+void spex_analysis_fail(struct spex_analysis *a, enum spex_status status)
+{
+    assert(a && status != SPEX_OK);
+    if (status == SPEX_NO_MEMORY) {
+        analysis_no_memory(a);
+    } else {
+        a->failure = (int)status;
         spex_analysis_stop(a);
     }
 }
@@ -320,8 +341,9 @@ const char *spex_analysis_comm(const struct spex_analysis *a, int32_t pid)
     return best ? best->latest.comm : "?";
 }
 
-size_t analysis_threads(const struct spex_analysis *a)
+size_t spex_analysis_threads(const struct spex_analysis *a)
 {
+    assert(a);
     const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
     size_t count = 0;
     for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
@@ -411,9 +433,10 @@ void spex_analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64
     }
 }
 
-void analysis_count_time(struct spex_analysis *a, struct clock_intervals *intervals)
+void spex_analysis_count_time(struct spex_analysis *a, struct spex_time_bins *bins)
 {
-    analysis_first(a)->intervals = intervals;
+    assert(a && (!bins || bins->ns || !bins->count));
+    analysis_first(a)->intervals = bins;
 }
 
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
@@ -456,6 +479,14 @@ static enum spex_trust trust_in(const struct spex_replay *r)
     return r->misfit > good || r->chosen ? SPEX_TRUST_FAIR : SPEX_TRUST_GOOD;
 }
 
+/* Standard deviations, of rows of programs: docs/time.md. */
+static double off_by_weights(const struct spex_replay *r)
+{
+    static const double unknown = 0.35, least = 0.2, most = 0.5;
+    const double known = least + r->misfit / 4;
+    return r->share * (known < most ? known : most) + (1 - r->share) * unknown;
+}
+
 void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out)
 {
     assert(a);
@@ -489,20 +520,18 @@ void spex_analysis_replay(const struct spex_analysis *a, struct spex_replay *out
         sum.clock =
             spent > 0 && !spex_analysis_no_estimate(a) ? sum.cycles * operations / spent : 0;
     }
+    sum.weights_off = off_by_weights(&sum);
     sum.trust = trust_in(&sum);
     sized_give(out, &sum);
 }
 
 double weights_off(const struct spex_analysis *a)
 {
-    /* standard deviations, of rows of programs: docs/time.md */
-    static const double unknown = 0.35, least = 0.2, most = 0.5;
     struct spex_replay r = {.size = sizeof r};
     if (!a)
-        return unknown;
+        return off_by_weights(&r);
     spex_analysis_replay(a, &r);
-    const double known = least + r.misfit / 4;
-    return r.share * (known < most ? known : most) + (1 - r.share) * unknown;
+    return r.weights_off;
 }
 
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)

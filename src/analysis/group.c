@@ -44,6 +44,13 @@ static unsigned usual_shift(const struct spex_analysis *analysis)
     return span > 128 ? 57 - (unsigned)__builtin_clzll(span) : 1;
 }
 
+static void repeat_by_function(struct spex_group *g)
+{
+    const size_t n = group_key_of(g, SPEX_KEY_SYMBOL);
+    assert(n && n < g->key_count && key_kinds[SPEX_KEY_SYMBOL].slots == 2);
+    g->repeats_at = g->first_slot[n];
+}
+
 enum spex_status spex_group_new(struct spex_analysis *analysis,
                                 const struct spex_group_options *options, struct spex_group **group,
                                 struct spex_error *error)
@@ -86,10 +93,12 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->by_data = o.key_count == 1 && o.keys[0] == SPEX_KEY_DATA_SYMBOL;
     if (few && !(g->few = memory_zeroed(FEW, sizeof *g->few)))
         g->failed = true;
-    g->flags = o.flags;
+    g->flags = o.flags & ~(unsigned)SPEX_GROUP_REPEAT_FUNCTIONS;
     g->time_shift = o.time_shift ? o.time_shift & 63 : usual_shift(analysis);
     g->histograms_at = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
-    g->stride = g->histograms_at + (o.flags ? SPEX_LATENCY_COUNT * sizeof(uint32_t) : 0);
+    g->stride = g->histograms_at + (g->flags ? SPEX_LATENCY_COUNT * sizeof(uint32_t) : 0);
+    if (o.flags & SPEX_GROUP_REPEAT_FUNCTIONS)
+        repeat_by_function(g);
     g->mask = 1023;
     g->index = memory_zeroed(g->mask + 1, sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + GROUP_CHUNK; /* room is made for several at a time */
@@ -526,7 +535,7 @@ static rows_finder *finder_of(const struct spex_group *g)
     return by_slots[g->slots < 6 ? g->slots : 0];
 }
 
-struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sample)
+static struct spex_row *make_row_of(struct spex_group *g, const struct spex_sample *sample)
 {
     make_room(g, 1);
     return row_of(g, sample);
@@ -583,6 +592,24 @@ static void give_up(struct spex_group *g)
     analysis_no_memory(g->analysis);
 }
 
+const struct spex_row *spex_group_find(struct spex_group *g, const struct spex_sample *sample)
+{
+    assert(g && sample);
+    struct spex_row *volatile row = NULL;
+    if (g->failed || !memory_guarded(g->account, row = make_row_of(g, sample)))
+        give_up(g);
+    return g->failed ? NULL : row;
+}
+
+const struct spex_row *spex_group_find_like(struct spex_group *g, const struct spex_row *like)
+{
+    assert(g && like);
+    struct spex_row *volatile row = NULL;
+    if (g->failed || !memory_guarded(g->account, row = group_row_like(g, like)))
+        give_up(g);
+    return g->failed ? NULL : row;
+}
+
 void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
 {
     assert(g);
@@ -590,15 +617,17 @@ void spex_group_add(struct spex_group *g, const struct spex_sample *const *sampl
         give_up(g);
 }
 
-void groups_add(struct spex_group *const *groups, size_t group_count,
-                const struct spex_sample *const *samples, size_t count)
+void spex_feed_add(const struct spex_feed *feed, const struct spex_sample *const *samples,
+                   size_t count)
 {
+    assert(feed && feed->count);
+    struct spex_group *const *groups = feed->groups;
     bool failed = false;
-    for (size_t g = 0; g < group_count; g++)
+    for (size_t g = 0; g < feed->count; g++)
         failed |= groups[g]->failed;
     if (failed ||
-        !memory_guarded(groups[0]->account, add_samples(groups, group_count, samples, count)))
-        for (size_t g = 0; g < group_count; g++)
+        !memory_guarded(groups[0]->account, add_samples(groups, feed->count, samples, count)))
+        for (size_t g = 0; g < feed->count; g++)
             give_up(groups[g]);
 }
 
@@ -623,21 +652,16 @@ void spex_group_derive(struct spex_group *g, struct spex_group *finer)
     g->finer = finer;
 }
 
-void group_repeat_by_function(struct spex_group *g)
+bool spex_group_exact(const struct spex_group *g)
 {
-    const size_t n = group_key_of(g, SPEX_KEY_SYMBOL);
-    assert(n && n < g->key_count && key_kinds[SPEX_KEY_SYMBOL].slots == 2);
-    g->repeats_at = g->first_slot[n];
-}
-
-bool group_exact(const struct spex_group *g)
-{
+    assert(g);
     return !g->rest && !g->failed && !g->histograms.lost;
 }
 
-void group_derive_of(struct spex_group *g, struct spex_group *finer,
-                     const struct spex_symbol *symbol)
+void spex_group_derive_of(struct spex_group *g, struct spex_group *finer,
+                          const struct spex_symbol *symbol)
 {
+    assert(g && finer && symbol);
     g->finer = finer;
     g->only = symbol;
 }

@@ -234,8 +234,7 @@ static unsigned bucket_of(unsigned value)
     return 2 * octave + (value >> (octave - 1) & 1);
 }
 
-bool histogram_buckets(const struct histograms *h, uint32_t handle,
-                       uint64_t counts[HISTOGRAM_BUCKETS])
+bool histogram_buckets(const struct histograms *h, uint32_t handle, uint64_t counts[SPEX_BUCKETS])
 {
     if (handle == HISTOGRAM_LOST)
         return false;

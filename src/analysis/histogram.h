@@ -9,9 +9,7 @@
 #ifndef ANALYSIS_HISTOGRAM_H
 #define ANALYSIS_HISTOGRAM_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <spex/analysis.h>
 
 enum { HISTOGRAM_LOST = 1 };
 
@@ -62,12 +60,7 @@ size_t histogram_most_words(const struct histograms *h, uint32_t handle);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */
 int histogram_quantile(const struct histograms *h, uint32_t handle, double q);
 
-/*
- * Buckets of half a power of two: 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ... Adds the histogram to
- * counts; false if it was lost.
- */
-enum { HISTOGRAM_BUCKETS = 32 };
-bool histogram_buckets(const struct histograms *h, uint32_t handle,
-                       uint64_t counts[HISTOGRAM_BUCKETS]);
+/* Adds the histogram to counts (spex_row_buckets); false if it was lost. */
+bool histogram_buckets(const struct histograms *h, uint32_t handle, uint64_t counts[SPEX_BUCKETS]);
 
 #endif

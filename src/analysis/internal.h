@@ -5,6 +5,8 @@
 #include "analysis/histogram.h"
 #include "analysis/row.h"
 
+#include "base/line_set.h"
+
 #include <spex/sinks.h>
 
 /* 4 classes x 256 payloads, by OP_INDEX. */
@@ -38,19 +40,14 @@ struct span changes_span(const struct changes *changes, int32_t id, uint64_t tim
 
 struct replay;
 
-/* The working time in each interval of 2^shift ns, from number `first` on. */
-struct clock_intervals {
-    uint64_t first, *ns;
-    unsigned shift, count;
-};
 /* How to read the times of a queue's records. */
 struct clock_rules {
     const struct spex_perf_time *counter; /* NULL: a tick is a nanosecond */
     const struct changes *switches;       /* switches of threads; NULL: the file has none */
     uint64_t most; /* longest gap between two records that can be work, in ticks; 0: unknown */
-    struct clock_intervals *intervals; /* intervals to add the time to; NULL: not wanted */
-    bool user_only;                    /* no record shows what the kernel does */
-    const struct replay *replay;       /* or NULL */
+    struct spex_time_bins *intervals; /* intervals to add the time to; NULL: not wanted */
+    bool user_only;                   /* no record shows what the kernel does */
+    const struct replay *replay;      /* or NULL */
 };
 /* State of a queue, kept from batch to batch; all zero before its first record. */
 struct clock {
@@ -100,34 +97,6 @@ void filter_copy(const struct filter *filter, struct filter **copy);
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
-/* A set of cache lines, hashed by bits 55:6 of the address; a few others may match by chance. */
-enum { LINE_SET_BITS = 16 };
-struct line_set {
-    uint64_t bits[(1 << LINE_SET_BITS) / 64];
-};
-static inline unsigned line_bit(uint64_t address)
-{
-    return (unsigned)((address >> 6 << 14) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LINE_SET_BITS));
-}
-static inline void line_set_add(struct line_set *lines, uint64_t address)
-{
-    lines->bits[line_bit(address) / 64] |= UINT64_C(1) << line_bit(address) % 64;
-}
-static inline bool line_set_has(const struct line_set *lines, uint64_t address)
-{
-    unsigned bit = line_bit(address);
-    return lines->bits[bit / 64] >> bit % 64 & 1;
-}
-/* The lines chosen by spex_sharing_choose. */
-const struct line_set *sharing_lines(const struct spex_sharing *sharing);
-/* For use before that: the lines that took the most cycles. The caller frees the array. */
-struct sharing_hot {
-    uint64_t address, cycles; /* virtual address in the first process that used it */
-    uint64_t physical;        /* address, or 0 */
-    uint32_t samples;
-    int32_t pid; /* -1: of the kernel */
-};
-struct sharing_hot *sharing_hottest(const struct spex_sharing *sharing, size_t most, size_t *count);
 /*
  * Narrows the next passes to what these sinks need, and to records that use one of these lines, by
  * physical or virtual address. Totals stay as the last pass over all records left them, if that
@@ -165,8 +134,6 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
-/* Number of threads with samples that passed the filters. */
-size_t analysis_threads(const struct spex_analysis *analysis);
 struct memory *analysis_account(const struct spex_analysis *analysis);
 /* Standard deviation of the time of rows that alternate, relative to that time. */
 double weights_off(const struct spex_analysis *analysis);
@@ -174,44 +141,12 @@ double weights_off(const struct spex_analysis *analysis);
 struct spex_interval share_interval(double share, double variance);
 
 /*
- * Between a pair of calls several threads may ask the analysis for names and places; pairs may be
- * nested, in one thread or in several. Returns how many threads may do so.
- */
-unsigned analysis_together(struct spex_analysis *analysis, bool on);
-/*
  * A sink reports that separate threads cannot count what one thread would; then one thread does it.
  */
 void analysis_inexact(struct spex_analysis *analysis);
 
 /* For tests: makes the group exact for fewer keys only. */
 void group_set_limit(struct spex_group *group, size_t limit);
-
-/* After the samples: does every row have all its samples and latencies? */
-bool group_exact(const struct spex_group *group);
-/*
- * Like spex_group_derive, for a group of one function, once `finer`, which has the function as a
- * key, has all samples.
- */
-void group_derive_of(struct spex_group *group, struct spex_group *finer,
-                     const struct spex_symbol *symbol);
-
-/*
- * Call before the first sample: repeats are then samples that follow one of the same function,
- * whatever their other keys are; the function is one of the keys, but not the first. So the sums of
- * groups derived from this one equal those of a group by function.
- */
-void group_repeat_by_function(struct spex_group *group);
-
-/* Like spex_group_sort, but the rows have no particular order. */
-enum spex_status group_settle(struct spex_group *group);
-
-/* Adds a row's latencies to buckets (histogram.h); false if they are not known. */
-bool group_buckets(const struct spex_group *group, const struct spex_row *row,
-                   enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);
-
-/* Like spex_group_add, for several groups. */
-void groups_add(struct spex_group *const *groups, size_t group_count,
-                const struct spex_sample *const *samples, size_t count);
 
 /* How several threads count in groups. */
 extern const struct spex_sink_shards group_shards;
@@ -224,12 +159,6 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 /* Source line of a code address, with the file name interned; NULL if there is none. */
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
-
-/*
- * Makes later passes add the time of all records, filtered out or not, to these intervals; NULL
- * stops that.
- */
-void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals *intervals);
 
 /* Number of queues in the files before the one that is being read. */
 uint32_t analysis_first_queue(struct spex_analysis *analysis);

@@ -67,7 +67,7 @@ struct lanes_thread {
     _Alignas(APART) struct lane *lane; /* the first thread uses the file's own lane */
     struct lane own;
     struct piece piece;
-    struct clock_intervals intervals;
+    struct spex_time_bins intervals;
 };
 
 struct run {
@@ -94,7 +94,7 @@ static void add_threads(struct table *to, struct table *from)
     }
 }
 
-static void add_intervals(struct clock_intervals *to, const struct clock_intervals *from)
+static void add_intervals(struct spex_time_bins *to, const struct spex_time_bins *from)
 {
     for (unsigned i = 0; i < from->count; i++)
         to->ns[i] += from->ns[i];
@@ -228,9 +228,9 @@ enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
     const struct jobs jobs = {&run, a->queue_count, run_queue};
     bool done = memory_guarded(memory_current(), start(&run, a, shards));
     if (done) {
-        analysis_together(a, true);
+        spex_analysis_together(a, true);
         jobs_run(&jobs, shards->count);
-        analysis_together(a, false);
+        spex_analysis_together(a, false);
         done = memory_guarded(memory_current(), lanes_add_up(&run.lanes));
     }
     if (!done)

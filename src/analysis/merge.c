@@ -134,9 +134,9 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     need_pieces(a, threads);
     turn.most = by_batch ? a->batch : PIECE;
     a->lane.sample_most = PIECE + 1; /* a piece is never flushed while it is being filled */
-    analysis_together(a, true);
+    spex_analysis_together(a, true);
     stages_run(&job, threads);
-    analysis_together(a, false);
+    spex_analysis_together(a, false);
     return turn.status;
 }
 

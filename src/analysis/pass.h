@@ -157,7 +157,7 @@ struct lane {
     const struct spex_sink *sinks;
     size_t sink_count;
     struct spex_totals totals;
-    struct clock_intervals *intervals; /* see analysis_count_time */
+    struct spex_time_bins *intervals; /* see spex_analysis_count_time */
 };
 
 /* From this time on, the process is in this mount namespace. */
@@ -215,27 +215,28 @@ struct spex_analysis {
     uint64_t look;           /* bytes of records to read, a part of every span; 0: all */
     _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;
+    _Atomic int failure;  /* enum spex_status: what a sink said */
     _Atomic bool inexact; /* first file: separate threads would get other results */
     /*
      * In the first file: protects names and modules that are not known yet. Only used if there are
      * several threads.
      */
     pthread_mutex_t lock;
-    _Atomic unsigned together; /* see analysis_together */
+    _Atomic unsigned together; /* see spex_analysis_together */
 
     /* With several files, each is an analysis, and the first one holds what they share. */
-    struct spex_analysis *whole;       /* the first file; set in all others */
-    struct clock_intervals *intervals; /* first file: see analysis_count_time */
-    struct spex_analysis **parts;      /* first file: all files, ordered by time */
-    size_t part_count;                 /* 0: there is one file */
-    struct spex_analysis *reading;     /* first file: the file being read */
-    struct shards *shards;             /* first file, during a pass; NULL: one thread counts */
-    struct spex_totals own;            /* first file: its own totals */
-    struct table thread_sums;          /* sums over all files */
-    _Atomic bool enough;               /* no further file needs to be read */
-    _Atomic bool cancelled;            /* first file: the host cancelled */
-    struct pull *pull;                 /* first file: pull.c; NULL: samples go to sinks */
-    bool mixed;                        /* sampled with different periods */
+    struct spex_analysis *whole;      /* the first file; set in all others */
+    struct spex_time_bins *intervals; /* first file: see spex_analysis_count_time */
+    struct spex_analysis **parts;     /* first file: all files, ordered by time */
+    size_t part_count;                /* 0: there is one file */
+    struct spex_analysis *reading;    /* first file: the file being read */
+    struct shards *shards;            /* first file, during a pass; NULL: one thread counts */
+    struct spex_totals own;           /* first file: its own totals */
+    struct table thread_sums;         /* sums over all files */
+    _Atomic bool enough;              /* no further file needs to be read */
+    _Atomic bool cancelled;           /* first file: the host cancelled */
+    struct pull *pull;                /* first file: pull.c; NULL: samples go to sinks */
+    bool mixed;                       /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
         uint64_t samples;

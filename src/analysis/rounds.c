@@ -375,14 +375,14 @@ static void run_rounds(struct rounds *r)
     struct spex_analysis *a = r->analysis;
     const struct jobs reading = {r, r->readers, read_some};
     for (bool ended = false; !ended && !analysis_ends(a);) {
-        analysis_together(a, true);
+        spex_analysis_together(a, true);
         jobs_run(&reading, r->readers);
         const size_t total = take(r);
         cut(r, total);
         r->put = 0;
         const struct jobs merging = {r, total ? r->slice_count : 0, run_slice};
         jobs_run(&merging, r->lanes.count);
-        analysis_together(a, false);
+        spex_analysis_together(a, false);
         ended = true;
         for (size_t i = 0; i < a->queue_count; i++) {
             struct strand *s = &r->strands[i];

@@ -1,7 +1,4 @@
-/*
- * The struct of a group's row, for the modules in this tree; <spex/analysis.h> has functions for
- * all others.
- */
+/* The struct of a group's row. */
 #ifndef ANALYSIS_ROW_H
 #define ANALYSIS_ROW_H
 
@@ -42,23 +39,7 @@ struct spex_row {
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms follow */
 };
 
-/* Standard deviation of a row's time because of the weights of its samples, in ns. */
-double row_time_off(const struct spex_group *group, const struct spex_row *row);
-/*
- * Variance, in ns^2, of a row's time between runs, from the time before the first sample and after
- * the last one in each thread: it is part of a sample's time, no matter how many others there are.
- */
-double row_time_ends(const struct spex_group *group, const struct spex_row *row);
-/*
- * Variance of a row's time by sampling, in ns^2, and the 95% interval of its share of all time,
- * both from ns and their sums of squares. The whole time is exact; the row's part of it is not.
- */
-double time_variance(double time, double square, double all, double all_square);
-struct spex_interval time_interval(double time, double square, double all, double all_square);
-
-/* The row that a sample belongs to, without counting it; before rows are sorted. */
-struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);
-/* The row that corresponds to a row of another group with the same keys. */
+/* See spex_group_find_like. */
 struct spex_row *group_row_like(struct spex_group *group, const struct spex_row *row);
 
 #endif

@@ -4,6 +4,7 @@
 #include "allocs.h"
 
 #include "base/memory.h"
+#include "base/sized.h"
 #include "base/sort.h"
 
 #include <assert.h>
@@ -61,6 +62,42 @@ double spex_row_time(const struct spex_row *row)
 {
     assert(row);
     return (double)row->stats.time / 1000;
+}
+
+void spex_row_stats(const struct spex_row *row, struct spex_stats *out)
+{
+    assert(row && out);
+    const struct stats *s = &row->stats;
+    struct spex_stats all = {
+        .size = sizeof all,
+        .samples = s->samples,
+        .retired = s->retired,
+        .reads = s->reads,
+        .writes = s->writes,
+        .branches = s->branches,
+        .not_taken = s->not_taken,
+        .mispredicted = s->mispredicted,
+        .l1_access = s->l1_access,
+        .l1_miss = s->l1_miss,
+        .l2_access = s->l2_access,
+        .l2_miss = s->l2_miss,
+        .llc_access = s->llc_access,
+        .llc_miss = s->llc_miss,
+        .tlb_access = s->tlb_access,
+        .tlb_walk = s->tlb_walk,
+        .remote = s->remote,
+        .peer = s->peer,
+        .modified = s->modified,
+        .repeats = s->repeats,
+        .time = s->time,
+        .time_square = stats_square(s),
+        .flags = row->flags,
+    };
+    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++)
+        all.latency_count[l] = spex_row_latencies(row, (enum spex_latency)l, &all.latency_sum[l]);
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        all.source[i] = s->source[i];
+    sized_give(out, &all);
 }
 
 static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
@@ -132,9 +169,7 @@ static int compare_rows(const void *a, const void *b, void *context)
     return order ? order : memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
 
-enum { BY_NOTHING = -1 };
-
-static void sort_rows(struct spex_group *g, int order)
+static void sort_rows(struct spex_group *g, enum spex_order order)
 {
     for (size_t i = 0; g->finer && i < g->finer->count; i++)
         group_roll_up(g, g->finer, group_row_at(g->finer, i));
@@ -147,40 +182,30 @@ static void sort_rows(struct spex_group *g, int order)
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++) {
         const struct spex_row *row = group_row_at(g, i);
-        g->order[i] = (struct group_order){rank_of(row, (enum spex_order)order),
-                                           numeric ? row->key[0] : 0, (uint32_t)i};
+        g->order[i] =
+            (struct group_order){rank_of(row, order), numeric ? row->key[0] : 0, (uint32_t)i};
     }
-    if (order == BY_NOTHING)
+    if (order == SPEX_BY_NOTHING)
         return;
     for (size_t i = 0; i < g->count; i++)
         group_add_stats(g, g->total, g, group_row_at(g, i));
     if (g->rest)
         group_add_stats(g, g->total, g, g->rest);
-    const unsigned threads = g->analysis ? analysis_together(g->analysis, true) : 1;
+    const unsigned threads = g->analysis ? spex_analysis_together(g->analysis, true) : 1;
     sort_items(g->order, g->count, sizeof *g->order, compare_rows, g, threads);
     if (g->analysis)
-        analysis_together(g->analysis, false);
+        spex_analysis_together(g->analysis, false);
 }
 
-static enum spex_status finish_rows(struct spex_group *g, int order)
+enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
 {
+    assert(g);
     if (g->failed || !memory_guarded(g->account, sort_rows(g, order))) {
         g->failed = true;
         g->count = 0;
         return SPEX_NO_MEMORY;
     }
     return SPEX_OK;
-}
-
-enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
-{
-    assert(g);
-    return finish_rows(g, (int)order);
-}
-
-enum spex_status group_settle(struct spex_group *g)
-{
-    return finish_rows(g, BY_NOTHING);
 }
 
 size_t spex_group_count(const struct spex_group *g)
@@ -218,15 +243,15 @@ uint64_t spex_group_error(const struct spex_group *g)
  * into another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of
  * all. Long phases vary less.
  */
-double time_variance(double time, double square, double all, double all_square)
+double spex_time_variance(double time, double square, double all, double all_square)
 {
     double f = time / all, variance = (1 - 2 * f) * square + f * f * all_square;
     return variance > 0 ? variance : 0;
 }
 
-struct spex_interval time_interval(double time, double square, double all, double all_square)
+struct spex_interval spex_time_interval(double time, double variance, double all)
 {
-    return share_interval(time / all, time_variance(time, square, all, all_square) / (all * all));
+    return share_interval(time / all, variance / (all * all));
 }
 
 /* The share of a row's samples that follow another one of it, beyond chance: 0 to 1. */
@@ -248,18 +273,33 @@ static double time_off(const struct spex_group *g, const struct spex_row *row, d
     return all > 0 ? off * time * (1 - time / all) : 0;
 }
 
-double row_time_off(const struct spex_group *g, const struct spex_row *row)
-{
-    return time_off(g, row, 0);
-}
-
-double row_time_ends(const struct spex_group *g, const struct spex_row *row)
+/*
+ * Variance of a row's time in another run, ns^2, by what lies before the first sample and after
+ * the last in each thread: there is one in some time of a sample, no matter how many others.
+ */
+static double ends_variance(const struct spex_group *g, const struct spex_row *row)
 {
     if (!row->stats.samples)
         return 0;
     const double gap = (double)row->stats.time / 1000 / (double)row->stats.samples;
-    const double threads = (double)analysis_threads(g->analysis);
+    const double threads = (double)spex_analysis_threads(g->analysis);
     return 2 * fmin(threads, (double)row->stats.samples) * gap * gap;
+}
+
+/*
+ * The time between samples is exact; which part of it a row has, or what the filters leave, would
+ * differ if samples were drawn again, and so would what lies outside of them, in each thread.
+ */
+double spex_row_time_variance(const struct spex_group *g, const struct spex_row *row)
+{
+    assert(g && row && g->analysis);
+    const double all = (double)spex_analysis_totals(g->analysis)->spent;
+    const double time = spex_row_time(g->total), off = time_off(g, row, 0);
+    if (time <= 0 || all <= 0)
+        return 0;
+    return off * off + ends_variance(g, row) +
+           spex_time_variance(spex_row_time(row), stats_square(&row->stats), all,
+                              stats_square(&g->total->stats) * all / time);
 }
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
@@ -274,8 +314,9 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
      * shows.
      */
     const double off = time_off(g, row, 0.5);
-    const double variance = time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
-    return share_interval(time / all, variance / (all * all));
+    const double variance =
+        spex_time_variance(time, stats_square(s), all, stats_square(t)) + off * off;
+    return spex_time_interval(time, variance, all);
 }
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
@@ -296,9 +337,10 @@ int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
     return g->flags ? histogram_quantile(&g->histograms, group_handles(g, row)[latency], q) : -1;
 }
 
-bool group_buckets(const struct spex_group *g, const struct spex_row *row,
-                   enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS])
+bool spex_row_buckets(const struct spex_group *g, const struct spex_row *row,
+                      enum spex_latency latency, uint64_t counts[SPEX_BUCKETS])
 {
+    assert(g && row && (unsigned)latency < SPEX_LATENCY_COUNT);
     return g->flags && histogram_buckets(&g->histograms, group_handles(g, row)[latency], counts);
 }
 
@@ -328,4 +370,47 @@ uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row
 {
     assert(g && row);
     return group_key(g, row, n)[1];
+}
+
+struct spex_module *spex_row_module(const struct spex_group *g, const struct spex_row *row,
+                                    size_t n)
+{
+    assert(g && row && n < g->key_count);
+    const uint64_t key = group_key(g, row, n)[0];
+    const enum spex_key kind = g->keys[n];
+    if (kind == SPEX_KEY_PC || kind == SPEX_KEY_DSO || kind == SPEX_KEY_DATA_DSO)
+        return (struct spex_module *)(uintptr_t)key;
+    const bool place = kind == SPEX_KEY_SYMBOL || kind == SPEX_KEY_CALLER ||
+                       kind == SPEX_KEY_DATA_SYMBOL || kind == SPEX_KEY_ALLOC;
+    if (!place || !key || (kind == SPEX_KEY_ALLOC && key & KEY_SITE))
+        return NULL;
+    return key & KEY_NO_SYMBOL ? (struct spex_module *)(uintptr_t)(key & ~(uint64_t)KEY_NO_SYMBOL)
+                               : ((const struct spex_symbol *)(uintptr_t)key)->module;
+}
+
+bool spex_row_line(const struct spex_group *g, const struct spex_row *row, size_t n,
+                   struct spex_line *line)
+{
+    assert(g && row && n < g->key_count);
+    const uint64_t *key = group_key(g, row, n);
+    if (g->keys[n] != SPEX_KEY_SRCLINE || !(key[1] >> 63) || key[0] & KEY_NO_SYMBOL)
+        return false;
+    *line = (struct spex_line){.file = (const char *)(uintptr_t)key[0], .line = (unsigned)key[1]};
+    return true;
+}
+
+int32_t spex_row_pid(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    assert(g && row && n < g->key_count);
+    const enum spex_key kind = g->keys[n];
+    const bool data = kind == SPEX_KEY_PAGE || kind == SPEX_KEY_CACHE_LINE;
+    return data ? (int32_t)(int64_t)group_key(g, row, n)[1] : -1;
+}
+
+const uint64_t *spex_row_words(const struct spex_group *g, const struct spex_row *row, size_t n,
+                               size_t *words)
+{
+    assert(g && row && words && n < g->key_count);
+    *words = key_kinds[g->keys[n]].slots;
+    return group_key(g, row, n);
 }

@@ -226,7 +226,7 @@ static int by_samples(const void *a, const void *b)
 
 static int by_cycles(const void *a, const void *b)
 {
-    const struct sharing_hot *x = a, *y = b;
+    const struct spex_hot_line *x = a, *y = b;
     if (x->cycles != y->cycles)
         return x->cycles > y->cycles ? -1 : 1;
     if (x->address != y->address)
@@ -236,20 +236,27 @@ static int by_cycles(const void *a, const void *b)
     return x->physical < y->physical ? -1 : x->physical > y->physical;
 }
 
-struct sharing_hot *sharing_hottest(const struct spex_sharing *s, size_t most, size_t *count)
+enum spex_status spex_sharing_hottest(const struct spex_sharing *s, size_t most,
+                                      struct spex_hot_line *lines, size_t *count)
 {
-    struct sharing_hot *list = memory_get(s->count + 1, sizeof *list);
+    assert(s && (lines || !most) && count);
+    MEMORY_OF(s->account);
+    struct spex_hot_line *list = memory_zeroed(s->count + 1, sizeof *list);
+    if (!list)
+        return SPEX_NO_MEMORY;
     for (size_t i = 0; i < s->count; i++) {
         const struct line *l = &s->lines[i];
-        list[i] = (struct sharing_hot){.address = l->va,
-                                       .cycles = l->cycles,
-                                       .physical = l->id.space == PHYSICAL ? l->id.key << 6 : 0,
-                                       .samples = l->samples,
-                                       .pid = l->pid};
+        list[i] = (struct spex_hot_line){.address = l->va,
+                                         .cycles = l->cycles,
+                                         .physical = l->id.space == PHYSICAL ? l->id.key << 6 : 0,
+                                         .samples = l->samples,
+                                         .pid = l->pid};
     }
     qsort(list, s->count, sizeof *list, by_cycles);
     *count = s->count < most ? s->count : most;
-    return list;
+    memcpy(lines, list, *count * sizeof *list);
+    memory_free(list);
+    return SPEX_OK;
 }
 
 static size_t choose(struct spex_sharing *s)
@@ -467,9 +474,14 @@ const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *s, siz
     return &s->uses[index];
 }
 
-const struct line_set *sharing_lines(const struct spex_sharing *s)
+void spex_sharing_widen(struct spex_sharing *s, unsigned want, const uint64_t *addresses,
+                        size_t count)
 {
-    return &s->seen;
+    assert(s && (addresses || !count));
+    s->wider = s->seen;
+    for (size_t i = 0; i < count; i++)
+        line_set_add(&s->wider, addresses[i]);
+    analysis_narrow(s->analysis, want, &s->wider);
 }
 
 uint32_t sharing_block(const struct spex_sharing *s, const struct spex_shared_line *line,

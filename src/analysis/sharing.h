@@ -56,7 +56,8 @@ struct spex_sharing {
     uint64_t with_source;
     /* second pass */
     uint64_t first_time, time_span;
-    struct line_set seen; /* candidates */
+    struct line_set seen;  /* candidates */
+    struct line_set wider; /* and what spex_sharing_widen adds */
     size_t candidates;
     struct activity *activities;
     size_t activity_count, activity_capacity;

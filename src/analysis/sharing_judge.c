@@ -279,9 +279,9 @@ void sharing_judge(struct spex_sharing *s)
                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
                                       .first_use = start[i],
                                       .uses = start[i + 1] - start[i]};
-    const unsigned threads = analysis_together(s->analysis, true);
+    const unsigned threads = spex_analysis_together(s->analysis, true);
     jobs_run(&(struct jobs){s, s->candidates, judge_line}, threads);
-    analysis_together(s->analysis, false);
+    spex_analysis_together(s->analysis, false);
     for (size_t i = 0; i < s->candidates; i++)
         if (s->results[i].uses)
             s->results[s->result_count++] = s->results[i];

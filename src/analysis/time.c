@@ -185,7 +185,7 @@ struct window {
 };
 
 /* Adds the time from `from` to `end`, which may lie in several intervals. */
-static void count_time(const struct clock_intervals *in, uint64_t from, uint64_t end)
+static void count_time(const struct spex_time_bins *in, uint64_t from, uint64_t end)
 {
     const uint64_t first = in->first << in->shift, behind = (in->first + in->count) << in->shift;
     from = from > first ? from : first;

@@ -4,8 +4,9 @@
 #include "base/memory.h"
 #include "base/order.h"
 
-#include "analysis/internal.h"
 #include "export/truth.h"
+
+#include <spex/analysis.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +48,8 @@ static void add(void *context, const struct truth_row *row)
     struct spex_place place;
     struct spex_line line = {0};
     spex_analysis_locate(c->analysis, row->pid, row->pc, &place);
-    if (place.module)
-        analysis_line(c->analysis, place.module, place.address, &line);
+    if (place.module && !spex_module_line(place.module, place.address, &line))
+        line = (struct spex_line){0};
     c->rows = memory_grow(c->rows, c->count, &c->capacity, sizeof *c->rows);
     c->rows[c->count++] =
         (struct row){.function = name_of(&place),

@@ -7,7 +7,6 @@
 #include "listing.h"
 
 #include <spex/stacks.h>
-#include "analysis/internal.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include "base/vec.h"
@@ -59,10 +58,10 @@ struct every {
 static int count_function(struct profile *p, struct annotate *a, const struct every *every,
                           struct spex_group *lines)
 {
-    if (group_exact(every->pcs) && (!every->calls || group_exact(every->calls))) {
-        group_derive_of(a->groups[GROUP], every->pcs, a->symbol);
+    if (spex_group_exact(every->pcs) && (!every->calls || spex_group_exact(every->calls))) {
+        spex_group_derive_of(a->groups[GROUP], every->pcs, a->symbol);
         if (a->groups[CALLERS])
-            group_derive_of(a->groups[CALLERS], every->calls, a->symbol);
+            spex_group_derive_of(a->groups[CALLERS], every->calls, a->symbol);
         if (lines)
             spex_group_derive(lines, every->pcs);
         return CLI_OK;
@@ -83,8 +82,8 @@ static void print_callers(struct profile *p, const struct annotate *a)
     const struct spex_row *all = spex_group_total(a->groups[CALLERS]);
     for (size_t i = 0; i < count && i < MOST; i++) {
         const struct spex_row *row = spex_group_row(a->groups[CALLERS], i);
-        double share = all->stats.time ? ratio_of(row->stats.time, all->stats.time)
-                                       : ratio_of(row->stats.samples, all->stats.samples);
+        double share = stats_of(all).time ? ratio_of(stats_of(row).time, stats_of(all).time)
+                                          : ratio_of(stats_of(row).samples, stats_of(all).samples);
         char *text = columns_text(a->groups[CALLERS], row, 0);
         out_printf(&line, "%s %.60s %.1f%%", i ? "," : "", text, 100 * share);
         free(text);
@@ -233,7 +232,7 @@ static void put_callers(struct json *json, const struct spex_group *callers)
         char *text = columns_text(callers, row, 0);
         json_object(json);
         JSON_MEMBER(json, "symbol", string, text);
-        JSON_MEMBER(json, "samples", u64, row->stats.samples);
+        JSON_MEMBER(json, "samples", u64, stats_of(row).samples);
         JSON_MEMBER(json, "time_ns", u64, (uint64_t)llround(spex_row_time(row)));
         json_end(json);
         free(text);
@@ -250,7 +249,7 @@ static void print_json(struct profile *p, const struct annotate *a, const struct
     struct json json = profile_json(p, "spex.annotate.1");
     JSON_MEMBER(&json, "symbol", string, name);
     JSON_MEMBER(&json, "dso", string, spex_module_path(a->symbol->module));
-    JSON_MEMBER(&json, "samples", u64, own->stats.samples);
+    JSON_MEMBER(&json, "samples", u64, stats_of(own).samples);
     JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(spex_row_time(own)));
     JSON_MEMBER(&json, "never_sampled", u64, bias.never);
     JSON_MEMBER(&json, "erratum", string, bias.erratum);
@@ -271,7 +270,7 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
                        const char *disassembler, size_t never)
 {
     struct table_options how = profile_table(p);
-    uint64_t own = spex_group_total(a->groups[GROUP])->stats.samples;
+    uint64_t own = stats_of(spex_group_total(a->groups[GROUP])).samples;
     double time = spex_row_time(spex_group_total(a->groups[GROUP]));
     char of_time[40] = "time not known", count[32];
     if (hot) {
@@ -287,7 +286,7 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
     profile_comment(
         p, &p->out, "%s in %s: %s; %s sample%s, %.1f%% of all; instructions by %s", name,
         spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
-        100 * ratio_of(own, spex_group_total(whole->symbols)->stats.samples), disassembler);
+        100 * ratio_of(own, stats_of(spex_group_total(whole->symbols)).samples), disassembler);
     print_callers(p, a);
     profile_bias_print(p, &p->out, never);
     table_print(table, &p->out, &how);
@@ -372,7 +371,7 @@ static int run_annotate(void *options, int argc, char **argv)
     struct spex_group *lines = argv[0] ? NULL : profile_group(&p, by_line, 2, percentiles);
     p.status = advice_run(&advice, &p);
     spex_group_sort(every.symbols, SPEX_BY_TIME);
-    if (!p.status && !profile_empty(&p, spex_group_total(every.symbols)->stats.samples, ""))
+    if (!p.status && !profile_empty(&p, stats_of(spex_group_total(every.symbols)).samples, ""))
         a.symbol = choose(&p, every.symbols, argv[0]);
     if (a.symbol && !p.status)
         p.status = count_function(&p, &a, &every, lines);

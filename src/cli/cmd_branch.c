@@ -114,7 +114,7 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
 {
     struct table *table = table_new(columns);
     bool text = p->options->format == TABLE_AS_TEXT;
-    const struct stats *all = &spex_group_total(group)->stats;
+    const struct spex_stats all = stats_of(spex_group_total(group));
     size_t rows = spex_group_count(group);
     for (unsigned k = 0; columns[k].name; k++) {
         bool key = columns[k].type == TABLE_TEXT, ours = !key;
@@ -127,24 +127,24 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
         table_hide(table, "pc");
     for (size_t i = 0; i < rows && (!text || i < most); i++) {
         const struct spex_row *row = spex_group_row(group, i);
-        const struct stats *t = &row->stats;
+        const struct spex_stats t = stats_of(row);
         if (text && s == BRANCHES &&
-            (t->mispredicted < LEAST || (uint64_t)t->mispredicted * 200 < mispredicts))
+            (t.mispredicted < LEAST || (uint64_t)t.mispredicted * 200 < mispredicts))
             break; /* below 0.5% of all mispredicts */
-        struct spex_interval interval = spex_share_interval(t->mispredicted, t->samples);
-        double ratio = ratio_of(t->mispredicted, t->samples);
+        struct spex_interval interval = spex_share_interval(t.mispredicted, t.samples);
+        double ratio = ratio_of(t.mispredicted, t.samples);
         table_row(table);
-        table_set_u64(table, "mispredicts", t->mispredicted);
-        table_set(table, "of_all", ratio_of(t->mispredicted, mispredicts));
+        table_set_u64(table, "mispredicts", t.mispredicted);
+        table_set(table, "of_all", ratio_of(t.mispredicted, mispredicts));
         table_set(table, "ratio", ratio);
         if (ratio >= 0.1)
             table_style(table, "ratio", TABLE_HOT);
         else if (ratio >= 0.02)
             table_style(table, "ratio", TABLE_WARM);
         table_set(table, "error", (interval.high - interval.low) / 2);
-        table_set_u64(table, "samples", t->samples);
-        table_set(table, "share", ratio_of(t->samples, all->samples));
-        table_set(table, "taken", ratio_of(t->samples - t->not_taken, t->samples));
+        table_set_u64(table, "samples", t.samples);
+        table_set(table, "share", ratio_of(t.samples, all.samples));
+        table_set(table, "taken", ratio_of(t.samples - t.not_taken, t.samples));
         columns_latency(p, table, "latency_p50",
                         spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5));
         columns_latency(p, table, "latency_p95",
@@ -175,10 +175,10 @@ static int run_branch(void *options, int argc, char **argv)
     p.status = advice_run(&advice, &p);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);
-    const struct stats *t = &spex_group_total(b.groups[KINDS])->stats;
+    const struct spex_stats t = stats_of(spex_group_total(b.groups[KINDS]));
     struct table_options how = profile_table(&p);
     bool json = how.format == TABLE_AS_JSON, text = how.format == TABLE_AS_TEXT;
-    if (!p.status && !profile_empty(&p, t->samples,
+    if (!p.status && !profile_empty(&p, t.samples,
                                     "is of a branch: sample them "
                                     "(branch_filter=1, or no filter)")) {
         char a[32];
@@ -187,17 +187,17 @@ static int run_branch(void *options, int argc, char **argv)
             to = profile_json(&p, "spex.branch.1");
         profile_header(&p, &p.out);
         profile_comment(&p, &p.out, "%s branches sampled: %.1f%% mispredicted, %.1f%% taken",
-                        text_count(a, t->samples), 100 * ratio_of(t->mispredicted, t->samples),
-                        100 * ratio_of(t->samples - t->not_taken, t->samples));
+                        text_count(a, t.samples), 100 * ratio_of(t.mispredicted, t.samples),
+                        100 * ratio_of(t.samples - t.not_taken, t.samples));
         for (unsigned s = 0; s < SECTIONS; s++) {
             if (!spex_group_count(b.groups[s]) && text)
                 continue;
             if (text && s == BRANCHES &&
-                spex_group_row(b.groups[s], 0)->stats.mispredicted < LEAST) {
+                stats_of(spex_group_row(b.groups[s], 0)).mispredicted < LEAST) {
                 out_printf(&p.out, "\nNo branch has %d mispredicted samples\n", LEAST);
                 continue;
             }
-            struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
+            struct table *table = section_table(&p, b.groups[s], s, t.mispredicted, o->most);
             const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
             if (wrong) {
                 p.status = profile_wrong_field(wrong);

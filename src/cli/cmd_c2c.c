@@ -65,23 +65,23 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
     bool text = p->options->format == TABLE_AS_TEXT;
     for (size_t i = 0; i < line->uses; i++) {
         const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
-        const struct stats *t = &use->row->stats;
+        const struct spex_stats t = stats_of(use->row);
         /* uses of at least a hundredth of the line's samples, and no more than a screenful */
-        if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
+        if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t.samples * 100 < line->samples))
             continue;
         table_row(table);
         table_printf(table, "offset", "+0x%02x", use->offset);
         table_set_text(table, "comm", use->comm);
         if (use->tid >= 0)
             table_set_u64(table, "tid", (uint64_t)use->tid);
-        table_set_u64(table, "loads", t->reads);
-        table_set_u64(table, "stores", t->writes);
+        table_set_u64(table, "loads", t.reads);
+        table_set_u64(table, "stores", t.writes);
         columns_latency(p, table, "latency_p50",
                         spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5));
         columns_latency(p, table, "latency_p95",
                         spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95));
-        if (spex_sharing_totals(s)->sources && t->reads)
-            table_set(table, "peer", ratio_of(t->peer, t->reads));
+        if (spex_sharing_totals(s)->sources && t.reads)
+            table_set(table, "peer", ratio_of(t.peer, t.reads));
         columns_key(table, "srcline", group, use->row, SPEX_USE_SRCLINE);
         columns_key(table, "symbol", group, use->row, SPEX_USE_SYMBOL);
     }

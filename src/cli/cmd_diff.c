@@ -135,7 +135,7 @@ static bool quantile_interval(const struct spex_group *group, const struct spex_
                               int *low, int *high)
 {
     enum { FEW = 20 };
-    double n = row->stats.latency_count[SPEX_LATENCY_TOTAL];
+    double n = stats_of(row).latency_count[SPEX_LATENCY_TOTAL];
     double half = n > 0 ? 1.96 * sqrt(q * (1 - q) / n) : 1;
     *low = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, fmax(q - half, 0));
     *high = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, fmin(q + half, 1));
@@ -171,21 +171,10 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
     return spex_group_total(c->groups[side]);
 }
 
-/*
- * The time between samples is exact. What would differ if samples were drawn again is how that time
- * is divided among rows, or what filters leave of it, and the time outside of samples in each
- * thread. How much more the next run would differ cannot be seen from one run.
- */
+/* How much more the next run would differ cannot be seen from one run. */
 static double variance_of(const struct comparison *c, const struct spex_row *row, unsigned side)
 {
-    const struct spex_row *total = total_of(c, side);
-    const double all = (double)spex_analysis_totals(c->profiles[side].analysis)->spent;
-    if (!row || c->time[side] <= 0 || all <= 0)
-        return 0;
-    const double off = row_time_off(c->groups[side], row);
-    return off * off + row_time_ends(c->groups[side], row) +
-           time_variance(spex_row_time(row), stats_square(&row->stats), all,
-                         stats_square(&total->stats) * all / c->time[side]);
+    return row ? spex_row_time_variance(c->groups[side], row) : 0;
 }
 
 /* B's time as a multiple of A's, and its 95% interval. */
@@ -243,7 +232,7 @@ static double time_in(const struct pair *pair, unsigned side)
 
 static double share_in(const struct comparison *c, const struct pair *pair, unsigned side)
 {
-    return pair->rows[side] ? ratio_of(pair->rows[side]->stats.samples, c->samples[side]) : 0;
+    return pair->rows[side] ? ratio_of(stats_of(pair->rows[side]).samples, c->samples[side]) : 0;
 }
 
 /* The size of a pair in A and in B: time relative to A's, or share of samples in each. */
@@ -278,7 +267,7 @@ static bool fill_share(struct table *table, const struct comparison *c, const st
 {
     uint64_t n[2];
     for (unsigned s = 0; s < 2; s++)
-        n[s] = pair->rows[s] ? pair->rows[s]->stats.samples : 0;
+        n[s] = pair->rows[s] ? stats_of(pair->rows[s]).samples : 0;
     double delta = share_in(c, pair, 1) - share_in(c, pair, 0);
     struct spex_interval w = spex_difference_interval(n[0], c->samples[0], n[1], c->samples[1]);
     bool beyond = w.low > 0 || w.high < 0;
@@ -321,7 +310,7 @@ static void fill(struct table *table, struct comparison *c, const struct pair *p
                                             {"share_b", "samples_b", "ops_b"}};
     table_row(table);
     for (unsigned s = 0; s < 2; s++) {
-        uint64_t n = pair->rows[s] ? pair->rows[s]->stats.samples : 0;
+        uint64_t n = pair->rows[s] ? stats_of(pair->rows[s]).samples : 0;
         struct spex_analysis *analysis = c->profiles[s].analysis;
         table_set(table, sides[s][0], ratio_of(n, c->samples[s]));
         table_set_u64(table, sides[s][1], n);
@@ -546,7 +535,7 @@ static int run_diff(void *options, int argc, char **argv)
         p[s].status = advice_run(&c.advice[s], &p[s]);
         spex_group_sort(c.groups[s], SPEX_BY_TIME);
         c.time[s] = spex_row_time(total_of(&c, s));
-        c.samples[s] = total_of(&c, s)->stats.samples;
+        c.samples[s] = stats_of(total_of(&c, s)).samples;
     }
     c.timed = c.time[0] > 0 && c.time[1] > 0;
     if (!p[0].status && !p[1].status && !profile_empty(&p[0], c.samples[0], "") &&

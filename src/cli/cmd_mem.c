@@ -52,7 +52,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             memory[n] = &samples[i];
             n += spex_sample_memory(&samples[i]);
         }
-        groups_add(m->feed.groups, m->feed.count, memory, n);
+        spex_feed_add(&m->feed, memory, n);
         samples += end;
         count -= end;
     }
@@ -64,7 +64,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
  */
 static double cost_of(const struct spex_row *row, bool timed)
 {
-    return timed ? spex_row_time(row) : (double)row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
+    return timed ? spex_row_time(row) : (double)stats_of(row).latency_sum[SPEX_LATENCY_EXECUTE];
 }
 
 static const struct table_column level_columns[] = {
@@ -76,7 +76,7 @@ static const struct table_column level_columns[] = {
     {0},
 };
 
-static struct table *levels_table(const struct stats *t)
+static struct table *levels_table(const struct spex_stats *t)
 {
     const struct {
         const char *name;
@@ -108,60 +108,52 @@ static struct table *levels_table(const struct stats *t)
     return table;
 }
 
-static int by_bucket(const void *a, const void *b)
-{
-    const struct spex_row *const *x = a, *const *y = b;
-    return (int)(*x)->key[0] - (int)(*y)->key[0];
-}
-
-/* The distribution of total latencies, a bar per power of two. */
+/* The distribution of total latencies, a bar per power of two, of rows in order of their keys. */
 static void draw_latencies(struct profile *p, const struct spex_group *group)
 {
     struct out *out = &p->out;
     size_t count = spex_group_count(group);
-    uint64_t total = spex_group_total(group)->stats.samples, largest = 0;
-    const struct spex_row **rows = memory_get(count + 1, sizeof *rows);
+    uint64_t total = stats_of(spex_group_total(group)).samples, largest = 0;
     for (size_t i = 0; i < count; i++) {
-        rows[i] = spex_group_row(group, i);
-        if (rows[i]->stats.samples > largest)
-            largest = rows[i]->stats.samples;
+        const uint64_t of_row = spex_row_stat(spex_group_row(group, i), SPEX_STAT_SAMPLES);
+        largest = of_row > largest ? of_row : largest;
     }
-    qsort(rows, count, sizeof *rows, by_bucket);
     unsigned width = (p->width ? p->width : 80) - 34;
     if (width > 80)
         width = 80;
     out_text(out, "\nLatency of memory operations, cycles\n");
     for (size_t i = 0; i < count; i++) {
         char range[40], samples[32];
-        spex_row_text(group, rows[i], 0, range, sizeof range);
-        unsigned bar = (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
-        out_printf(out, "%12s %10s %5.1f%% ", range, text_count(samples, rows[i]->stats.samples),
-                   100.0 * (double)rows[i]->stats.samples / (double)total);
+        const struct spex_row *row = spex_group_row(group, i);
+        const double of_row = (double)spex_row_stat(row, SPEX_STAT_SAMPLES);
+        spex_row_text(group, row, 0, range, sizeof range);
+        unsigned bar = (unsigned)(of_row * width / (double)largest + 0.5);
+        out_printf(out, "%12s %10s %5.1f%% ", range, text_count(samples, (uint64_t)of_row),
+                   100.0 * of_row / (double)total);
         if (p->colour)
             out_text(out, "\033[36m");
         for (unsigned n = 0; n < (bar ? bar : 1); n++)
             out_char(out, '#');
         out_text(out, p->colour ? "\033[0m\n" : "\n");
     }
-    free(rows);
 }
 
 static void print_translation(struct profile *p, const struct spex_group *group)
 {
     const struct spex_row *total = spex_group_total(group);
-    const struct stats *t = &total->stats;
-    uint64_t n = t->latency_count[SPEX_LATENCY_TRANSLATION];
+    const struct spex_stats t = stats_of(total);
+    uint64_t n = t.latency_count[SPEX_LATENCY_TRANSLATION];
     if (!n)
         return;
     char text[200];
     snprintf(text, sizeof text,
              "Translation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
              "accesses walk the tables",
-             (double)t->latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
+             (double)t.latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
              spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.5),
              spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.95),
              spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.99),
-             100 * (double)t->tlb_walk / (double)(t->tlb_access ? t->tlb_access : t->samples));
+             100 * (double)t.tlb_walk / (double)(t.tlb_access ? t.tlb_access : t.samples));
     out_char(&p->out, '\n');
     cli_wrap(&p->out, text, 2);
 }
@@ -172,11 +164,11 @@ enum { LEAST = 5 }; /* samples of a page or line that are unlikely to be chance 
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
     const struct spex_row *all = spex_group_total(group), *first = NULL;
-    bool timed = all->stats.time;
+    bool timed = stats_of(all).time;
     if ((s != PAGES && s != LINES) || p->options->fields)
         return false;
     for (size_t i = 0; i < spex_group_count(group) && !first; i++)
-        if (spex_group_row(group, i)->stats.samples >= LEAST)
+        if (stats_of(spex_group_row(group, i)).samples >= LEAST)
             first = spex_group_row(group, i);
     if (first && cost_of(first, timed) >= 0.01 * cost_of(all, timed))
         return false;
@@ -235,7 +227,7 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
         advice_new(p, p->options->format != TABLE_AS_CSV, spex_sink_groups(&m.feed, feed));
     p->status = advice_run(&advice, p);
     spex_group_sort(group, SPEX_BY_TIME);
-    if (!p->status && !profile_empty(p, spex_group_total(group)->stats.samples, nothing)) {
+    if (!p->status && !profile_empty(p, stats_of(spex_group_total(group)).samples, nothing)) {
         struct table_column *columns;
         struct table *table = columns_table(p, group, keys, count, 0, NULL, &columns);
         struct table_options how = profile_table(p);
@@ -257,18 +249,18 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
 
 static int print_all(struct profile *p, struct mem *m, struct advice *advice, uint64_t most)
 {
-    const struct stats *t = &spex_group_total(m->groups[SOURCES])->stats;
+    const struct spex_stats t = stats_of(spex_group_total(m->groups[SOURCES]));
     bool json = p->options->format == TABLE_AS_JSON;
     struct table_options how = profile_table(p);
     char a[32];
-    struct table *levels = levels_table(t);
+    struct table *levels = levels_table(&t);
     struct json to = {0};
     if (json)
         to = profile_json(p, "spex.mem.1");
     profile_header(p, &p->out);
     profile_comment(p, &p->out, "%s memory sample%s: %.1f%% read, %.1f%% write",
-                    text_count(a, t->samples), t->samples == 1 ? "" : "s",
-                    100 * ratio_of(t->reads, t->samples), 100 * ratio_of(t->writes, t->samples));
+                    text_count(a, t.samples), t.samples == 1 ? "" : "s",
+                    100 * ratio_of(t.reads, t.samples), 100 * ratio_of(t.writes, t.samples));
     if (spex_row_time(spex_group_total(m->groups[SOURCES])) > 0)
         profile_trust(p, &p->out);
     int status = print_section(p, &to, m->groups[SOURCES], SOURCES, 0);
@@ -297,6 +289,13 @@ static int print_all(struct profile *p, struct mem *m, struct advice *advice, ui
     }
     table_free(levels);
     return status;
+}
+
+static enum spex_order order_of(enum section s, int format, bool spent)
+{
+    if (s == LATENCIES && format == TABLE_AS_TEXT)
+        return SPEX_BY_KEYS; /* a drawing */
+    return sections[s].order == SPEX_BY_TIME && !spent ? SPEX_BY_EXECUTE : sections[s].order;
 }
 
 static int run_mem(void *options, int argc, char **argv)
@@ -344,11 +343,9 @@ static int run_mem(void *options, int argc, char **argv)
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)
-        spex_group_sort(m.groups[s], sections[s].order == SPEX_BY_TIME && !spent
-                                         ? SPEX_BY_EXECUTE
-                                         : sections[s].order);
-    const struct stats *t = &spex_group_total(m.groups[SOURCES])->stats;
-    if (!p.status && !profile_empty(&p, t->samples, nothing))
+        spex_group_sort(m.groups[s], order_of((enum section)s, o->profile.format, spent));
+    const struct spex_stats t = stats_of(spex_group_total(m.groups[SOURCES]));
+    if (!p.status && !profile_empty(&p, t.samples, nothing))
         p.status = print_all(&p, &m, &advice, o->most);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_free(m.groups[s]);

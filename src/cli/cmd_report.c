@@ -102,7 +102,7 @@ static int run_report(void *options, int argc, char **argv)
     struct advice advice = advice_new(&p, advise, spex_sink_group(group));
     p.status = advice_run(&advice, &p);
     spex_group_sort(group, SPEX_BY_TIME);
-    bool any = !p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "");
+    bool any = !p.status && !profile_empty(&p, stats_of(spex_group_total(group)).samples, "");
     if (any && o->slices) {
         p.status = slices_print(&p, group, keys, count, (unsigned)o->slices);
     } else if (any) {

@@ -172,7 +172,7 @@ static void estimate(struct profile *p, uint64_t samples, uint64_t all, const ch
 
 static void profile_rows(struct profile *p, const struct spex_row *total)
 {
-    const struct stats *s = &total->stats;
+    const struct spex_stats s = stats_of(total);
     char time[32];
     double ns = spex_row_time(total);
     const char *none = spex_analysis_no_estimate(p->analysis);
@@ -180,23 +180,23 @@ static void profile_rows(struct profile *p, const struct spex_row *total)
         const char *name;
         uint64_t samples;
     } rows[] = {
-        {"loads", s->reads},        {"stores", s->writes},     {"branches", s->branches},
-        {"l1d-misses", s->l1_miss}, {"l2-misses", s->l2_miss}, {"llc-misses", s->llc_miss},
-        {"tlb-walks", s->tlb_walk}, {"remote", s->remote},     {"mispredicts", s->mispredicted}};
+        {"loads", s.reads},        {"stores", s.writes},     {"branches", s.branches},
+        {"l1d-misses", s.l1_miss}, {"l2-misses", s.l2_miss}, {"llc-misses", s.llc_miss},
+        {"tlb-walks", s.tlb_walk}, {"remote", s.remote},     {"mispredicts", s.mispredicted}};
     if (!stat_data())
         out_char(&p->out, '\n');
     if (!none) {
-        estimate(p, s->samples, s->samples, "operations");
-    } else if (!stat_data_row(s->samples, "samples", none)) {
+        estimate(p, s.samples, s.samples, "operations");
+    } else if (!stat_data_row(s.samples, "samples", none)) {
         profile_no_estimate(p, &p->out);
-        out_printf(&p->out, "%20s  samples\n", text_count(time, s->samples));
+        out_printf(&p->out, "%20s  samples\n", text_count(time, s.samples));
     }
     if (!stat_data_row((uint64_t)(ns > 0 ? ns : 0), "time", "ns on all CPUs"))
         out_printf(&p->out, "%20s  time%18s  %s\n", ns > 0 ? text_time(time, ns) : "-", "",
                    ns > 0 ? "on all CPUs" : "not known: the records have no timestamps");
     for (size_t i = 0; !none && i < sizeof rows / sizeof *rows; i++)
         if (rows[i].samples || i < 4)
-            estimate(p, rows[i].samples, s->samples, rows[i].name);
+            estimate(p, rows[i].samples, s.samples, rows[i].name);
 }
 
 static int stat_profile(const struct profile_options *o, uint64_t *samples)
@@ -211,13 +211,13 @@ static int stat_profile(const struct profile_options *o, uint64_t *samples)
     struct spex_group *group = profile_group(&p, keys, 1, 0);
     p.status = profile_run(&p, spex_sink_group(group));
     spex_group_sort(group, SPEX_BY_SAMPLES);
-    if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+    if (!p.status && !profile_empty(&p, stats_of(spex_group_total(group)).samples, "")) {
         if (!stat_data())
             profile_header(&p, &p.out);
         profile_rows(&p, spex_group_total(group));
     }
     if (samples)
-        *samples = spex_group_total(group)->stats.samples;
+        *samples = stats_of(spex_group_total(group)).samples;
     spex_group_free(group);
     return profile_close(&p);
 }

@@ -107,7 +107,10 @@ static void add_truth(void *context, const struct truth_row *row)
                                .module = where.module,
                                .address = where.address,
                                .symbol = where.symbol};
-    struct counted *at = counted_of(p, group_row_of(c->group, &like));
+    const struct spex_row *found = spex_group_find(c->group, &like);
+    if (!found)
+        memory_checked(NULL);
+    struct counted *at = counted_of(p, found);
     at->operations += row->counts[TRUTH_OPERATIONS];
     at->l1 += row->counts[TRUTH_L1_MISS];
     at->mispredicts += row->counts[TRUTH_MISPREDICT];
@@ -150,18 +153,18 @@ static void score_time(struct score *score, const struct spex_group *group,
     }
     double error = exact > 0 ? fabs(time - exact) / exact : 1;
     score->shorts.each[score->shorts.count++] = error;
-    if ((exact >= large || time >= large) && row->stats.samples >= LARGE_SAMPLES)
+    if ((exact >= large || time >= large) && stats_of(row).samples >= LARGE_SAMPLES)
         score->larges.each[score->larges.count++] = error;
 }
 
 static void fill(struct table *table, const struct spex_group *group, const struct population *p,
                  const struct counted *at, struct score *score)
 {
-    const struct stats *s = &at->row->stats, *all = &spex_group_total(group)->stats;
-    double scale = (double)p->operations / (double)all->samples;
-    double share = ratio_of(s->samples, all->samples), exact = share_of_time(p, at);
+    const struct spex_stats s = stats_of(at->row), all = stats_of(spex_group_total(group));
+    double scale = (double)p->operations / (double)all.samples;
+    double share = ratio_of(s.samples, all.samples), exact = share_of_time(p, at);
     double true_share = ratio_of(at->operations, p->operations);
-    struct spex_interval interval = spex_share_interval(s->samples, all->samples);
+    struct spex_interval interval = spex_share_interval(s.samples, all.samples);
     bool inside = true_share >= interval.low && true_share <= interval.high;
     score->rows++;
     score->within += inside;
@@ -173,11 +176,11 @@ static void fill(struct table *table, const struct spex_group *group, const stru
     table_set(table, "expected", (interval.high - interval.low) / 2);
     table_set_text(table, "within", inside ? "yes" : "no");
     table_set(table, "l1_miss", (double)at->l1);
-    table_set(table, "l1_miss_estimate", (double)s->l1_miss * scale);
+    table_set(table, "l1_miss_estimate", (double)s.l1_miss * scale);
     table_set(table, "mispredict", (double)at->mispredicts);
-    table_set(table, "mispredict_estimate", (double)s->mispredicted * scale);
-    if (p->cycles && all->time) {
-        double time = ratio_of(s->time, all->time);
+    table_set(table, "mispredict_estimate", (double)s.mispredicted * scale);
+    if (p->cycles && all.time) {
+        double time = ratio_of(s.time, all.time);
         struct spex_interval wide = spex_row_time_interval(group, at->row);
         bool held = exact >= wide.low && exact <= wide.high;
         score_time(score, group, at->row, exact, time, held);
@@ -198,7 +201,7 @@ static int most_first(const void *a, const void *b)
         return x->cycles > y->cycles ? -1 : 1;
     if (x->operations != y->operations)
         return x->operations > y->operations ? -1 : 1;
-    uint32_t n = x->row->stats.samples, m = y->row->stats.samples;
+    uint32_t n = stats_of(x->row).samples, m = stats_of(y->row).samples;
     return m != n ? ORDER(m, n) : ORDER(x->number, y->number);
 }
 
@@ -216,7 +219,7 @@ static void print_errors(struct json *to, const struct errors *errors, const cha
     out_printf(to->out, "%.10g", errors->median);
 }
 
-static void print_score(struct profile *profile, const struct stats *all,
+static void print_score(struct profile *profile, const struct spex_stats *all,
                         const struct population *p, const struct score *score,
                         const struct table *table)
 {
@@ -285,8 +288,8 @@ static void print(struct profile *profile, const struct spex_group *group, struc
                                                    spex_key_help(keys[k]),
                                                    true};
     struct table *table = table_new(columns);
-    const struct stats *all = &spex_group_total(group)->stats;
-    bool timed = p->cycles && all->time;
+    const struct spex_stats all = stats_of(spex_group_total(group));
+    bool timed = p->cycles && all.time;
     for (size_t i = 0; i < STATS && !timed; i++)
         if (!strncmp(columns[i].name, "time", 4) || !strcmp(columns[i].name, "cycles_share") ||
             !strcmp(columns[i].name, "runs") || !strcmp(columns[i].name, "cycles"))
@@ -303,8 +306,8 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     for (size_t i = 0; i < n; i++) {
         const struct counted *at = &p->slot[i];
         double exact = timed ? share_of_time(p, at) : ratio_of(at->operations, p->operations);
-        double guess = timed ? ratio_of(at->row->stats.time, all->time)
-                             : ratio_of(at->row->stats.samples, all->samples);
+        double guess = timed ? ratio_of(stats_of(at->row).time, all.time)
+                             : ratio_of(stats_of(at->row).samples, all.samples);
         if (exact < profile->limit && guess < profile->limit)
             continue;
         fill(table, group, p, at, &score);
@@ -312,7 +315,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     }
     errors_median(&score.shorts);
     errors_median(&score.larges);
-    print_score(profile, all, p, &score, table);
+    print_score(profile, &all, p, &score, table);
     table_free(table);
     free(score.shorts.each);
     free(score.larges.each);
@@ -368,7 +371,7 @@ static int run_truth(void *options, int argc, char **argv)
         p.status = CLI_DATA;
     } else if (!p.status) {
         spex_group_sort(group, SPEX_BY_TIME);
-        if (!profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+        if (!profile_empty(&p, stats_of(spex_group_total(group)).samples, "")) {
             if (p.filter_count)
                 profile_comment(&p, &p.out,
                                 "the filters leave out samples, not counts: shares are of what "

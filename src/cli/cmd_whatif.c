@@ -158,10 +158,10 @@ static int read_profile(const struct profile_options *options, const char *path,
         const struct spex_row *row = spex_group_row(group, i);
         struct function *f = find(all, columns_text(group, row, 0));
         f->time[side] += spex_row_time(row);
-        f->square[side] += stats_square(&row->stats);
+        f->square[side] += stats_of(row).time_square;
     }
     all->time[side] = spex_row_time(spex_group_total(group));
-    all->square[side] = stats_square(&spex_group_total(group)->stats);
+    all->square[side] = stats_of(spex_group_total(group)).time_square;
     spex_group_free(group);
     p.quiet = true; /* commands that read the profile print its notes */
     spex_analysis_close(p.analysis);
@@ -186,8 +186,8 @@ static double half_interval(const struct functions *all, const struct function *
     double sum = 0;
     for (unsigned side = 0; side < 2; side++)
         if (all->time[side] > 0)
-            sum +=
-                time_variance(f->time[side], f->square[side], all->time[side], all->square[side]);
+            sum += spex_time_variance(f->time[side], f->square[side], all->time[side],
+                                      all->square[side]);
     return 1.96 * sqrt(sum);
 }
 

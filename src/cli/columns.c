@@ -111,7 +111,7 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     return columns;
 }
 
-void columns_sources(const struct stats *stats, unsigned skip, unsigned most, char *text,
+void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned most, char *text,
                      size_t capacity)
 {
     uint64_t total = 0;
@@ -169,9 +169,10 @@ static void fill_latency(struct profile *profile, struct table *table,
         [SPEX_LATENCY_ISSUE] = SPEX_SAMPLE_LEAST_ISSUE,
         [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
-    if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
+    const struct spex_stats s = stats_of(row);
+    if (s.flags & least[l] || spex_row_latency(group, row, l, 1) == most)
         table_least(table, name); /* shown as "at least": one of the values is a bound */
-    uint64_t all = row->stats.latency_count[SPEX_LATENCY_TOTAL];
+    uint64_t all = s.latency_count[SPEX_LATENCY_TOTAL];
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
         if (l == SPEX_LATENCY_EXECUTE && (double)(all - count) > (1 - quantiles[i].q) * (double)all)
@@ -198,7 +199,7 @@ static void set_ratio(struct table *table, const char *column, double value, dou
         table_style(table, column, TABLE_WARM);
 }
 
-void columns_ratios(const struct profile *profile, struct table *table, const struct stats *s,
+void columns_ratios(const struct profile *profile, struct table *table, const struct spex_stats *s,
                     bool all_rows)
 {
     char sources[120];
@@ -242,37 +243,37 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
 static void columns_fill(struct profile *profile, struct table *table,
                          const struct spex_group *group, const struct spex_row *row)
 {
-    const struct stats *s = &row->stats, *t = &spex_group_total(group)->stats;
+    const struct spex_stats s = stats_of(row), t = stats_of(spex_group_total(group));
     const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);
-    struct spex_interval interval = spex_share_interval(s->samples, t->samples);
-    if (t->time) {
+    struct spex_interval interval = spex_share_interval(s.samples, t.samples);
+    if (t.time) {
         struct spex_interval time = spex_row_time_interval(group, row);
         bool runs = spex_row_long_runs(group, row);
-        set_ratio(table, "time", (double)s->time / (double)t->time, 0.005, 0.05);
+        set_ratio(table, "time", (double)s.time / (double)t.time, 0.005, 0.05);
         table_set(table, "time_low", time.low);
         table_set(table, "time_high", time.high);
         table_set(table, "time_ns", round(spex_row_time(row)));
         table_set_text(table, "runs", runs ? "long" : "short");
-        if (s != t)
+        if (row != spex_group_total(group))
             table_set(table, "time_error", (time.high - time.low) / 2);
     }
-    set_ratio(table, "share", ratio_of(s->samples, t->samples), 0.005, 0.05);
-    if (s != t)
+    set_ratio(table, "share", ratio_of(s.samples, t.samples), 0.005, 0.05);
+    if (row != spex_group_total(group))
         table_set(table, "error", (interval.high - interval.low) / 2);
-    table_set_u64(table, "samples", s->samples);
+    table_set_u64(table, "samples", s.samples);
     if (!spex_analysis_no_estimate(profile->analysis)) {
-        double period = (double)sampling->period, all = (double)t->samples * period;
-        table_set(table, "ops", (double)s->samples * period);
+        double period = (double)sampling->period, all = (double)t.samples * period;
+        table_set(table, "ops", (double)s.samples * period);
         table_set(table, "ops_low", interval.low * all);
         table_set(table, "ops_high", interval.high * all);
-        if (s->time)
-            table_set(table, "ops_ns", (double)s->samples * period / spex_row_time(row));
+        if (s.time)
+            table_set(table, "ops_ns", (double)s.samples * period / spex_row_time(row));
     }
     fill_latency(profile, table, group, row, SPEX_LATENCY_TOTAL, "latency");
     fill_latency(profile, table, group, row, SPEX_LATENCY_ISSUE, "issue");
     fill_latency(profile, table, group, row, SPEX_LATENCY_EXECUTE, "execute");
     fill_latency(profile, table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
-    columns_ratios(profile, table, s, s == t);
+    columns_ratios(profile, table, &s, row == spex_group_total(group));
 }
 
 char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key)
@@ -327,7 +328,7 @@ struct part {
 };
 
 static void note_rest(struct table *table, const char *last_key, struct part part,
-                      const struct stats *total, const char *format, size_t rows)
+                      const struct spex_stats *total, const char *format, size_t rows)
 {
     char count[32];
     table_row(table);
@@ -361,7 +362,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
 {
     *columns = columns_for_keys(keys, count);
     struct table *table = table_new(*columns);
-    const struct stats *total = &spex_group_total(group)->stats;
+    const struct spex_stats total = stats_of(spex_group_total(group));
     const char *last = spex_key_name(keys[count - 1]), *wrong;
     if (usual && profile->options->format == TABLE_AS_TEXT)
         table_prefer(table, usual);
@@ -372,7 +373,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         *columns = NULL;
         return NULL;
     }
-    show_time(profile, table, total->time);
+    show_time(profile, table, total.time);
     if (spex_analysis_no_estimate(profile->analysis)) {
         table_hide(table, "ops_ns");
         table_hide(table, "ops");
@@ -386,17 +387,18 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     size_t first = profile->options->percent_limit || profile->options->format != TABLE_AS_TEXT
                        ? 0
                        : FIRST_ROWS;
-    struct part left = {total->samples, total->time};
+    struct part left = {total.samples, total.time};
     for (size_t i = 0; i < rows && (!most || shown < most); i++) {
         const struct spex_row *row = spex_group_row(group, i);
-        if (row->stats.samples < least)
+        const struct spex_stats own = stats_of(row);
+        if (own.samples < least)
             continue;
-        bool below = total->time ? (double)row->stats.time < limit * (double)total->time
-                                 : (double)row->stats.samples < limit * (double)total->samples;
+        bool below = total.time ? (double)own.time < limit * (double)total.time
+                                : (double)own.samples < limit * (double)total.samples;
         if (below && shown >= first)
             break;
-        left.samples -= row->stats.samples;
-        left.time -= row->stats.time;
+        left.samples -= own.samples;
+        left.time -= own.time;
         table_row(table);
         columns_fill(profile, table, group, row);
         columns_fill_keys(table, group, row, keys, count);
@@ -405,13 +407,13 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     const struct spex_row *rest = spex_group_rest(group);
     struct part dropped = {0};
     if (rest)
-        dropped = (struct part){rest->stats.samples, rest->stats.time};
+        dropped = (struct part){stats_of(rest).samples, stats_of(rest).time};
     left.samples -= dropped.samples;
     left.time -= dropped.time;
     if (shown < rows)
-        note_rest(table, last, left, total, "(%s more row%s)", rows - shown);
+        note_rest(table, last, left, &total, "(%s more row%s)", rows - shown);
     if (rest)
-        note_rest(table, last, dropped, total, "(small rows merged: there are about %s in all)",
+        note_rest(table, last, dropped, &total, "(small rows merged: there are about %s in all)",
                   (size_t)spex_group_keys(group));
     if (rest &&
         profile->options->format != TABLE_AS_TEXT) { /* JSON and CSV have no row for the rest */

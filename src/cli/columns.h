@@ -13,8 +13,8 @@ unsigned columns_percentiles(const struct profile_options *options);
 /* Columns for a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Fills in counts, misses and sources of data in the current row. */
-void columns_ratios(const struct profile *profile, struct table *table, const struct stats *stats,
-                    bool all_rows);
+void columns_ratios(const struct profile *profile, struct table *table,
+                    const struct spex_stats *stats, bool all_rows);
 /* The text of one key in a row, however long; the caller frees it. */
 char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key);
 void columns_key(struct table *table, const char *column, const struct spex_group *group,
@@ -22,7 +22,7 @@ void columns_key(struct table *table, const char *column, const struct spex_grou
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count);
 /* "dram 93% l1 5%": the sources that matter, largest first, without the first `skip`. */
-void columns_sources(const struct stats *stats, unsigned skip, unsigned most, char *text,
+void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned most, char *text,
                      size_t capacity);
 
 /*

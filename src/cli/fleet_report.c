@@ -29,7 +29,7 @@ struct line {
     char *keys[KEYS_MOST];
     double sums[SUMS];
     double levels[LEVELS_COUNT][QUANTILES];
-    struct stats stats;
+    struct spex_stats stats;
 };
 
 struct fleet_table {
@@ -122,7 +122,7 @@ static void make_stats(struct line *l)
 {
     double scale = l->sums[SUM_samples] > UINT32_MAX ? UINT32_MAX / l->sums[SUM_samples] : 1;
 #define COUNT(member, name) .member = count_of(l->sums[SUM_##name] * scale)
-    l->stats = (struct stats){
+    l->stats = (struct spex_stats){
         COUNT(l1_access, l1_accesses),
         COUNT(l1_miss, l1_misses),
         COUNT(l2_access, l2_accesses),
@@ -210,8 +210,10 @@ static void fill(const struct fleet_table *t, struct table *table, const struct 
                                                      (uint64_t)fmin(all[SUM_samples], 1e18));
     columns_ratios(&t->profile, table, &l->stats, l == &t->total);
     if (all[SUM_spent] > 0) {
-        struct spex_interval time = time_interval(s[SUM_spent] / 1000, s[SUM_spent_square],
-                                                  all[SUM_spent] / 1000, all[SUM_spent_square]);
+        const double variance = spex_time_variance(s[SUM_spent] / 1000, s[SUM_spent_square],
+                                                   all[SUM_spent] / 1000, all[SUM_spent_square]);
+        struct spex_interval time =
+            spex_time_interval(s[SUM_spent] / 1000, variance, all[SUM_spent] / 1000);
         table_set(table, "time", s[SUM_spent] / all[SUM_spent]);
         table_set(table, "time_low", time.low);
         table_set(table, "time_high", time.high);

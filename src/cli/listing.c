@@ -74,7 +74,7 @@ static struct sampled *sort_sampled(const struct spex_group *group)
 static void fill(const struct profile *p, struct table *table, const struct spex_group *group,
                  const struct spex_row *row)
 {
-    const struct stats *s = &row->stats, *t = &spex_group_total(group)->stats;
+    const struct spex_stats s = stats_of(row), t = stats_of(spex_group_total(group));
     char from[80];
     static const struct {
         const char *column;
@@ -83,39 +83,39 @@ static void fill(const struct profile *p, struct table *table, const struct spex
                  {"issue_mean", SPEX_LATENCY_ISSUE},
                  {"execute_mean", SPEX_LATENCY_EXECUTE},
                  {"translation_mean", SPEX_LATENCY_TRANSLATION}};
-    double share = ratio_of(s->samples, t->samples), time = ratio_of(s->time, t->time);
-    const char *first = t->time ? "time" : "share";
+    double share = ratio_of(s.samples, t.samples), time = ratio_of(s.time, t.time);
+    const char *first = t.time ? "time" : "share";
     table_set(table, "share", share);
-    if ((t->time ? time : share) >= 0.05)
-        table_style(table, first, (t->time ? time : share) >= 0.2 ? TABLE_HOT : TABLE_WARM);
-    if (t->time) {
+    if ((t.time ? time : share) >= 0.05)
+        table_style(table, first, (t.time ? time : share) >= 0.2 ? TABLE_HOT : TABLE_WARM);
+    if (t.time) {
         struct spex_interval interval = spex_row_time_interval(group, row);
         table_set(table, "time", time);
         table_set(table, "time_error", (interval.high - interval.low) / 2);
         table_set(table, "time_ns", round(spex_row_time(row)));
     }
-    table_set_u64(table, "samples", s->samples);
+    table_set_u64(table, "samples", s.samples);
     for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
         uint64_t sum, count = spex_row_latencies(row, means[i].latency, &sum);
         table_set(table, means[i].column, ratio_of(sum, count));
     }
-    if (row->flags & SPEX_SAMPLE_LEAST_ISSUE)
+    if (s.flags & SPEX_SAMPLE_LEAST_ISSUE)
         table_least(table, "issue_mean");
     columns_latency(p, table, "execute_p95",
                     spex_row_latency(group, row, SPEX_LATENCY_EXECUTE, 0.95));
     columns_latency(p, table, "latency_p50", spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5));
     columns_latency(p, table, "latency_p95",
                     spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95));
-    if (s->reads || s->writes) {
-        table_set(table, "l1_miss", ratio_of(s->l1_miss, s->l1_access ? s->l1_access : s->samples));
-        table_set(table, "llc_miss", ratio_of(s->llc_miss, s->llc_access));
-        table_set(table, "tlb_walk", ratio_of(s->tlb_walk, s->tlb_access));
-        columns_sources(s, 0, 1, from, sizeof from);
+    if (s.reads || s.writes) {
+        table_set(table, "l1_miss", ratio_of(s.l1_miss, s.l1_access ? s.l1_access : s.samples));
+        table_set(table, "llc_miss", ratio_of(s.llc_miss, s.llc_access));
+        table_set(table, "tlb_walk", ratio_of(s.tlb_walk, s.tlb_access));
+        columns_sources(&s, 0, 1, from, sizeof from);
         table_set_text(table, "from", from);
     }
-    if (s->branches) {
-        table_set(table, "mispredict", ratio_of(s->mispredicted, s->branches));
-        table_set(table, "taken", ratio_of(s->branches - s->not_taken, s->branches));
+    if (s.branches) {
+        table_set(table, "mispredict", ratio_of(s.mispredicted, s.branches));
+        table_set(table, "taken", ratio_of(s.branches - s.not_taken, s.branches));
     }
 }
 
@@ -160,7 +160,7 @@ static struct code_block know_code(struct listing *l, uint64_t start, size_t hav
     for (const struct sampled *s = l->sample; s->row && (s->address - start) / 4 < have; s++)
         if (s->address >= start) {
             l->cost[(s->address - start) / 4] = mean_of(s->row, SPEX_LATENCY_EXECUTE);
-            l->samples[(s->address - start) / 4] = s->row->stats.samples;
+            l->samples[(s->address - start) / 4] = stats_of(s->row).samples;
         }
     code_find_blocks(&block);
     l->never += code_never_sampled(&block, l->samples);
@@ -362,11 +362,9 @@ static void fill_source(struct profile *p, struct table *table, struct sources *
                         const struct spex_group *group, const struct spex_row *row)
 {
     const struct spex_symbol *symbol = spex_row_symbol(group, row, 0);
-    const uint64_t *key = group_key(group, row, 1);
-    if (!symbol || !(key[1] >> 63) || key[0] & 1) /* the key holds no line */
+    struct spex_line line, first;
+    if (!symbol || !spex_row_line(group, row, 1, &line))
         return;
-    struct spex_line line = {.file = (const char *)(uintptr_t)key[0], .line = (unsigned)key[1]};
-    struct spex_line first;
     if (spex_module_line(symbol->module, symbol->start, &first))
         line.dir = first.dir;
     struct source *s = sources_get(sources, &line, symbol->module);
@@ -380,12 +378,12 @@ struct table *listing_hot(struct profile *p, const struct spex_group *lines)
     struct table *table = table_new(hot_columns());
     struct source_places places = profile_sources(p->options);
     struct sources *sources = sources_new(&places);
-    const struct stats *all = &spex_group_total(lines)->stats;
+    const struct spex_stats all = stats_of(spex_group_total(lines));
     bool text = p->options->format == TABLE_AS_TEXT;
     for (size_t i = 0; i < spex_group_count(lines) && i < HOT_LINES; i++) {
         const struct spex_row *row = spex_group_row(lines, i);
-        double share = all->time ? ratio_of(row->stats.time, all->time)
-                                 : ratio_of(row->stats.samples, all->samples);
+        double share = all.time ? ratio_of(stats_of(row).time, all.time)
+                                : ratio_of(stats_of(row).samples, all.samples);
         if (i && text && share < p->limit)
             break;
         table_row(table);

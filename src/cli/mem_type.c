@@ -114,7 +114,7 @@ static bool find_hot(const struct spex_group *group, const char *type, struct ho
     size_t rows = spex_group_count(group), count = 0;
     struct weighed *list = memory_get(rows + 1, sizeof *list);
     double all = 0, sum = 0;
-    bool timed = spex_group_total(group)->stats.time;
+    bool timed = stats_of(spex_group_total(group)).time;
     *hot = (struct hot){.members = memory_get(rows + 1, sizeof *hot->members)};
     for (size_t i = 0; i < rows; i++) {
         const struct spex_row *row = spex_group_row(group, i);
@@ -122,7 +122,7 @@ static bool find_hot(const struct spex_group *group, const char *type, struct ho
         if (m->type != type || m->scalar || m->size > (uint64_t)LINES_MOST * LINE)
             continue;
         list[count++] =
-            (struct weighed){m, timed ? spex_row_time(row) : (double)row->stats.samples};
+            (struct weighed){m, timed ? spex_row_time(row) : (double)stats_of(row).samples};
         all += list[count - 1].cost;
     }
     qsort(list, count, sizeof *list, by_cost);
@@ -209,7 +209,7 @@ static int show(struct profile *p, struct by_type *b)
     struct table_column *columns;
     char some[32], all[32];
     bool one = !strpbrk(b->wanted, "*?[");
-    const struct stats *t = &spex_group_total(b->group)->stats;
+    const struct spex_stats t = stats_of(spex_group_total(b->group));
     double limit = p->limit;
     if (!p->options->percent_limit)
         p->limit = 0; /* members that nothing uses are part of the answer */
@@ -235,10 +235,10 @@ static int show(struct profile *p, struct by_type *b)
         json_end(&json);
     } else {
         profile_header(p, &p->out);
-        profile_comment(p, &p->out, "%s of %s memory samples, %.1f%% of their time",
-                        text_count(some, t->samples), text_count(all, b->samples),
-                        100 * (b->spent ? (double)t->time / (double)b->spent
-                                        : ratio_of(t->samples, b->samples)));
+        profile_comment(
+            p, &p->out, "%s of %s memory samples, %.1f%% of their time",
+            text_count(some, t.samples), text_count(all, b->samples),
+            100 * (b->spent ? (double)t.time / (double)b->spent : ratio_of(t.samples, b->samples)));
         table_print(table, &p->out, &how);
         if (how.format == TABLE_AS_TEXT && !p->options->fields)
             show_hot(p, b->group, NULL);
@@ -257,7 +257,7 @@ int mem_by_type(struct profile *p, const char *type)
     const char *why = "has data of this type: --sort type lists those it has";
     if (perf_word("--type", type, strlen(type)))
         why = "has data of this type; --op load and --op store keep operations";
-    if (!p->status && !profile_empty(p, spex_group_total(b.group)->stats.samples, why))
+    if (!p->status && !profile_empty(p, stats_of(spex_group_total(b.group)).samples, why))
         p->status = show(p, &b);
     spex_group_free(b.group);
     place_cache_free(b.places);

@@ -5,11 +5,12 @@
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
 
-#include "analysis/internal.h"
-
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "report/sources.h"
+#include "report/stats.h"
+
+#include <spex/sinks.h>
 
 struct profile_options {
     struct cli_list inputs; /* -i: files of one profile */

@@ -1,5 +1,7 @@
 #include "slices.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -24,10 +26,18 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
+static double time_in(struct spex_group *slice, const struct spex_row *row)
+{
+    const struct spex_row *there = spex_group_find_like(slice, row);
+    if (!there)
+        memory_checked(NULL);
+    return spex_row_time(there);
+}
+
 /* The time of a row in a slice, as a share of the slice's time. */
 static double share_in(struct spex_group *slice, const struct spex_row *row, double all)
 {
-    return all > 0 ? spex_row_time(group_row_like(slice, row)) / all : NAN;
+    return all > 0 ? time_in(slice, row) / all : NAN;
 }
 
 static struct table *make_table(struct profile *p, struct slices *s, const struct spex_group *group,
@@ -39,7 +49,7 @@ static struct table *make_table(struct profile *p, struct slices *s, const struc
     size_t shown = 0, rows = spex_group_count(group);
     for (unsigned i = 0; i < s->count; i++)
         for (size_t r = 0; r < rows; r++)
-            totals[i] += spex_row_time(group_row_like(s->groups[i], spex_group_row(group, r)));
+            totals[i] += time_in(s->groups[i], spex_group_row(group, r));
     for (size_t r = 0; r < rows; r++) {
         const struct spex_row *row = spex_group_row(group, r);
         double share = spex_row_time(row) / all, most = 0;

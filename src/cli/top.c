@@ -228,7 +228,7 @@ static void fill_title(struct profile *p, const struct spex_group *group, struct
     char number[32], time[32];
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     double ns = (double)(t->last_time - t->first_time);
-    out_printf(out, "%s samples, %s", text_count(number, spex_group_total(group)->stats.samples),
+    out_printf(out, "%s samples, %s", text_count(number, stats_of(spex_group_total(group)).samples),
                t->last_time ? text_time(time, ns) : "no time");
 }
 
@@ -267,7 +267,7 @@ static int print_table(const struct top_view *v, char paths[PARTS][PATH], size_t
     struct spex_group *group = profile_group(&p, &key, 1, columns_percentiles(&o));
     status = profile_run(&p, spex_sink_group(group));
     spex_group_sort(group, orders[v->order]);
-    if (!status && spex_group_total(group)->stats.samples) {
+    if (!status && stats_of(spex_group_total(group)).samples) {
         struct table_column *columns;
         struct table *table = columns_table(&p, group, &key, 1, v->rows, NULL, &columns);
         struct table_options how = {.width = v->columns, .colour = v->colour};

@@ -10,12 +10,12 @@
 
 void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
 {
-    const struct stats *t = &row->stats;
+    const struct spex_stats stats = stats_of(row), *t = &stats;
 #define METRIC(name, from) v->value[METRIC_##name] += from;
 #include "report/metrics.def"
     for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
         v->value[METRIC_SOURCE + s] += t->source[s];
-    group_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
+    spex_row_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
 }
 
 /* Returns how many values are not 0, and so are written. */
@@ -98,8 +98,9 @@ static void add_row(const struct cube *cube, struct vector *v, const struct spex
 {
     vector_add(v, group, row);
     if (cube->intervals) {
-        v->time_square += stats_square(&row->stats);
-        v->value[METRIC_repeats] += row->stats.repeats;
+        const struct spex_stats stats = stats_of(row);
+        v->time_square += stats.time_square;
+        v->value[METRIC_repeats] += stats.repeats;
     }
 }
 
@@ -111,6 +112,13 @@ struct index { /* rows of the total that are kept, by their key */
     size_t mask, words;
 };
 
+/* The words of its keys, which are those of the total's first. */
+static const uint64_t *first_word(const struct spex_group *group, const struct spex_row *row)
+{
+    size_t words;
+    return spex_row_words(group, row, 0, &words);
+}
+
 static size_t *find_slot(const struct index *index, const uint64_t *key, size_t *slot)
 {
     uint64_t hash = hash_seed();
@@ -118,7 +126,7 @@ static size_t *find_slot(const struct index *index, const uint64_t *key, size_t 
         hash = hash_word(hash, key[k]);
     for (*slot = hash & index->mask; index->slots[*slot]; *slot = (*slot + 1) & index->mask) {
         const struct spex_row *row = spex_group_row(index->cube->total, index->slots[*slot] - 1);
-        if (!memcmp(row->key, key, index->words * sizeof *key))
+        if (!memcmp(first_word(index->cube->total, row), key, index->words * sizeof *key))
             break;
     }
     return slot;
@@ -128,13 +136,14 @@ static struct index index_rows(const struct cube *cube, size_t rows)
 {
     const struct spex_row *any = spex_group_row(cube->fine, 0);
     struct index index = {cube, NULL, 1023, 0};
-    index.words = (size_t)(group_key(cube->fine, any, cube->keys) - any->key);
+    for (size_t k = 0, words; k < cube->keys; k++, index.words += words)
+        spex_row_words(cube->fine, any, k, &words);
     while (index.mask < 2 * rows)
         index.mask = 2 * index.mask + 1;
     index.slots = memory_get(index.mask + 1, sizeof *index.slots);
     for (size_t i = 0, slot; i < rows; i++)
-        index.slots[*find_slot(&index, spex_group_row(cube->total, i)->key, &slot)] =
-            (uint32_t)i + 1;
+        index.slots[*find_slot(&index, first_word(cube->total, spex_group_row(cube->total, i)),
+                               &slot)] = (uint32_t)i + 1;
     return index;
 }
 
@@ -154,7 +163,7 @@ static unsigned bin_of(const struct cube *cube, const struct spex_row *row, cons
 
 void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep)
 {
-    group_settle(cube->fine);
+    spex_group_sort(cube->fine, SPEX_BY_NOTHING);
     spex_group_sort(cube->total, order);
     size_t rows = cube->rows = spex_group_count(cube->total), count = spex_group_count(cube->fine),
            n = 0;
@@ -168,7 +177,7 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
     for (size_t i = 0, slot; i < count; i++) {
         const struct spex_row *row = spex_group_row(cube->fine, i);
         unsigned bin = bin_of(cube, row, bins);
-        uint32_t found = index.slots[*find_slot(&index, row->key, &slot)];
+        uint32_t found = index.slots[*find_slot(&index, first_word(cube->fine, row), &slot)];
         if (!found) {
             add_row(cube, &cube->rest[bin], cube->fine, row);
             continue;

@@ -5,17 +5,17 @@
 #ifndef REPORT_CUBE_H
 #define REPORT_CUBE_H
 
-#include "analysis/internal.h"
 #include "base/json.h"
+#include "report/stats.h"
 
 enum metric {
 #define METRIC(name, value) METRIC_##name,
 #include "report/metrics.def"
-    METRIC_time_square, /* ns^2: what the interval of time follows from (analysis/row.h), */
+    METRIC_time_square, /* ns^2: what the interval of time follows from (struct spex_stats), */
     METRIC_repeats,     /* and these, of the same cubes */
     METRIC_SOURCE,
     METRIC_BUCKET = METRIC_SOURCE + SPEX_SOURCE_COUNT,
-    METRICS = METRIC_BUCKET + HISTOGRAM_BUCKETS
+    METRICS = METRIC_BUCKET + SPEX_BUCKETS
 };
 enum { BINS_MOST = 272, CUBE_KEYS = 4 };
 

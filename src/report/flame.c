@@ -106,9 +106,9 @@ static int64_t node_of_row(struct flame *f, const struct spex_group *group,
                            const struct spex_row *row)
 {
     const struct spex_symbol *symbol = spex_row_symbol(group, row, 1);
-    const uint64_t module = group_key(group, row, 1)[0] & ~UINT64_C(1);
+    const struct spex_module *module = spex_row_module(group, row, 1);
     int64_t caller = node_of_stack(f, (uint32_t)spex_row_value(group, row, 0));
-    return child(f, caller, symbol, symbol ? NULL : (const void *)(uintptr_t)module, false);
+    return child(f, caller, symbol, symbol ? NULL : module, false);
 }
 
 /* Sums of all nodes; a caller comes before what it calls. */

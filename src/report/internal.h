@@ -2,8 +2,11 @@
 #ifndef REPORT_INTERNAL_H
 #define REPORT_INTERNAL_H
 
+#include "base/line_set.h"
 #include "report/cube.h"
 #include "report/report.h"
+
+#include <spex/sinks.h>
 
 enum feed { RUNNING, ACCESSES, FEEDS };
 enum set { FUNCTIONS, CODE, SOURCES, THREADS, CPUS, DATA, LINES, PAGES, TARGETS, STACKS, SETS };
@@ -16,9 +19,9 @@ struct report {
     struct cube cubes[SETS];
     struct spex_group *feeds[FEEDS]; /* groups that the cubes are made from */
     struct spex_sharing *sharing;
-    struct sharing_hot *lines; /* lines that took the most cycles; the first are shown */
+    struct spex_hot_line *lines; /* lines that took the most cycles; the first are shown */
     size_t line_count;
-    struct line_set hot, closer; /* lines shown; with those that threads share */
+    struct line_set hot; /* lines shown */
     struct spex_findings *findings;
     struct nodes *nodes; /* NULL: there is one */
     struct spex_disassembler *disassembler;
@@ -35,6 +38,12 @@ enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100 };
 struct limits {
     size_t functions, code, instructions, rows, uses, map_rows, nodes;
 };
+
+/* Whose addresses those of a row by pages are: the process, UINT64_MAX for the kernel. */
+static inline uint64_t report_space(const struct spex_group *pages, const struct spex_row *row)
+{
+    return (uint64_t)(int64_t)spex_row_pid(pages, row, 0);
+}
 
 /* Several threads call part for each number below parts, in any order. */
 void report_share(struct report *report, size_t parts, void *context,

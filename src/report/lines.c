@@ -10,15 +10,15 @@ static void write_use(const struct spex_sharing *s, const struct spex_shared_use
                       struct json *json)
 {
     const struct spex_group *group = spex_sharing_group(s);
-    const struct stats *t = &use->row->stats;
+    const struct spex_stats t = stats_of(use->row);
     char text[600];
     json_object(json);
     JSON_MEMBER(json, "offset", u64, use->offset);
     JSON_MEMBER(json, "tid", i64, use->tid);
     JSON_MEMBER(json, "comm", string, use->comm);
-    JSON_MEMBER(json, "loads", u64, t->reads);
-    JSON_MEMBER(json, "stores", u64, t->writes);
-    JSON_MEMBER(json, "peer", u64, t->peer);
+    JSON_MEMBER(json, "loads", u64, t.reads);
+    JSON_MEMBER(json, "stores", u64, t.writes);
+    JSON_MEMBER(json, "peer", u64, t.peer);
     JSON_MEMBER(json, "p50", i64, spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5));
     JSON_MEMBER(json, "p95", i64, spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95));
     spex_row_text(group, use->row, SPEX_USE_SRCLINE, text, sizeof text);

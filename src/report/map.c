@@ -65,9 +65,9 @@ static struct stretch *find_stretches(struct report *r, const struct page *pages
         }
         last->end = p->address + PAGE;
         last->count++;
-        const struct stats *t = &spex_group_row(r->cubes[PAGES].total, p->row)->stats;
-        last->samples += t->samples;
-        last->remote += t->remote;
+        const struct spex_row *row = spex_group_row(r->cubes[PAGES].total, p->row);
+        last->samples += spex_row_stat(row, SPEX_STAT_SAMPLES);
+        last->remote += spex_row_stat(row, SPEX_STAT_REMOTE);
         nodes_add(r->nodes, p->address, p->space, last->nodes);
     }
     *found = n;
@@ -113,15 +113,17 @@ static void add_up(struct report *r, struct stretch *list, size_t count)
         list[i].sums = memory_get((size_t)list[i].rows * (BINS_MOST + 1), sizeof *list[i].sums);
     for (size_t i = 0; i < spex_group_count(fine); i++) {
         const struct spex_row *row = spex_group_row(fine, i);
-        const uint64_t *key = group_key(fine, row, 0);
+        const uint64_t address = spex_row_value(fine, row, 0);
         uint64_t bin = spex_row_value(fine, row, 1) - r->bins.first;
-        struct stretch *s = stretch_of(list, count, key[1], key[0]);
+        struct stretch *s = stretch_of(list, count, report_space(fine, row), address);
         if (!s || bin >= r->bins.count)
             continue;
         struct sum *sum =
-            &s->sums[((key[0] - s->start) >> s->bucket_shift) * (BINS_MOST + 1) + bin];
-        sum->samples += row->stats.samples;
-        sum->cycles += row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+            &s->sums[((address - s->start) >> s->bucket_shift) * (BINS_MOST + 1) + bin];
+        uint64_t cycles;
+        spex_row_latencies(row, SPEX_LATENCY_TOTAL, &cycles);
+        sum->samples += spex_row_stat(row, SPEX_STAT_SAMPLES);
+        sum->cycles += cycles;
     }
 }
 
@@ -146,7 +148,7 @@ static void write_objects(const struct report *r, const struct stretch *s, struc
     struct object *list = NULL;
     size_t count = 0, capacity = 0;
     for (size_t i = 0; i < r->line_count; i++) {
-        const struct sharing_hot *line = &r->lines[i];
+        const struct spex_hot_line *line = &r->lines[i];
         struct spex_place place;
         size_t n = 0;
         if ((uint64_t)(int64_t)line->pid != s->space || line->address < s->start ||
@@ -197,8 +199,9 @@ void map_write(struct report *r, const struct limits *limits, struct json *json)
     size_t count = spex_group_count(cube->total), found;
     struct page *pages = memory_get(count + 1, sizeof *pages);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t *key = group_key(cube->total, spex_group_row(cube->total, i), 0);
-        pages[i] = (struct page){key[1], key[0], i};
+        const struct spex_row *row = spex_group_row(cube->total, i);
+        pages[i] =
+            (struct page){report_space(cube->total, row), spex_row_value(cube->total, row, 0), i};
     }
     qsort(pages, count, sizeof *pages, by_address);
     struct stretch *list = find_stretches(r, pages, count, &found);

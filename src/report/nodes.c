@@ -5,8 +5,6 @@
  */
 #include "report/internal.h"
 
-#include "analysis/internal.h"
-
 #include "base/ids.h"
 #include "base/memory.h"
 
@@ -109,7 +107,7 @@ void nodes_sink(void *context, const struct spex_sample *samples, size_t n)
 {
     struct nodes *nodes = context;
     if (!memory_guarded(memory_current(), count(nodes, samples, n)))
-        analysis_no_memory(nodes->analysis);
+        spex_analysis_fail(nodes->analysis, SPEX_NO_MEMORY);
 }
 
 /* ---- by several threads ---- */

@@ -25,7 +25,7 @@ static const struct {
                    FUNCTIONS_MOST},
     [CODE] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_DSO},
               3,
-              SPEX_GROUP_PERCENTILES,
+              SPEX_GROUP_PERCENTILES | SPEX_GROUP_REPEAT_FUNCTIONS,
               SPEX_BY_MISPREDICTS,
               SIZE_MAX},
     [SOURCES] = {{SPEX_KEY_SOURCE}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY, ROWS_MOST},
@@ -61,9 +61,10 @@ static const struct {
 typedef bool keep_sample(const struct report *r, const struct spex_sample *s);
 
 /* The samples that are to be kept go to these groups. Inlined: keep is called for each. */
-static inline __attribute__((always_inline)) void
-feed_kept(const struct report *r, const struct spex_sample *samples, size_t count,
-          keep_sample *keep, struct spex_group *const *groups, size_t group_count)
+static inline __attribute__((always_inline)) void feed_kept(const struct report *r,
+                                                            const struct spex_sample *samples,
+                                                            size_t count, keep_sample *keep,
+                                                            const struct spex_feed *feed)
 {
     const struct spex_sample *list[SPEX_RECORD_BATCH];
     for (size_t i = 0; i < count;) {
@@ -73,7 +74,7 @@ feed_kept(const struct report *r, const struct spex_sample *samples, size_t coun
             kept += keep(r, &samples[i]);
         }
         if (kept)
-            groups_add(groups, group_count, list, kept);
+            spex_feed_add(feed, list, kept);
     }
 }
 
@@ -117,7 +118,7 @@ static bool has_target(const struct report *r, const struct spex_sample *s)
     static void feed_##name(void *context, const struct spex_sample *samples, size_t count)        \
     {                                                                                              \
         const struct feeding *f = context;                                                         \
-        feed_kept(f->report, samples, count, keep, f->to.groups, f->to.count);                     \
+        feed_kept(f->report, samples, count, keep, &f->to);                                        \
     }
 FEED(code, is_any)
 FEED(memory, is_memory)
@@ -150,11 +151,11 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
         {nodes_sink, r->nodes, &nodes_shards} /* the last: if there are some */
     };
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
-    struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
+    struct spex_time_bins intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
     spex_analysis_want(r->analysis, ~(unsigned)SPEX_WANT_BASE);
-    analysis_count_time(r->analysis, &intervals);
+    spex_analysis_count_time(r->analysis, &intervals);
     enum spex_status status = spex_analysis_pass(r->analysis, sinks, count, error);
-    analysis_count_time(r->analysis, NULL);
+    spex_analysis_count_time(r->analysis, NULL);
     return status;
 }
 
@@ -164,20 +165,23 @@ static enum spex_status look_closer(struct report *r, struct spex_error *error)
     struct feeding hot = {.report = r, .groups = {r->cubes[LINES].fine}};
     const struct spex_sink sinks[] = {feed_sink(&hot, feed_hot), spex_sink_look(r->sharing)};
     enum spex_status status = SPEX_OK;
-    r->lines = sharing_hottest(r->sharing, LINES_MOST, &r->line_count);
+    uint64_t shown[2 * HOT_LINES];
+    size_t count = 0;
+    r->lines = memory_get(LINES_MOST, sizeof *r->lines);
+    if (spex_sharing_hottest(r->sharing, LINES_MOST, r->lines, &r->line_count))
+        memory_checked(NULL);
     spex_sharing_choose(r->sharing);
-    r->closer = *sharing_lines(r->sharing);
     for (size_t i = 0; i < r->line_count && i < HOT_LINES; i++) {
-        line_set_add(&r->hot, r->lines[i].address);
+        shown[count++] = r->lines[i].address;
         if (r->lines[i].physical) /* others may have mapped it elsewhere */
-            line_set_add(&r->hot, r->lines[i].physical);
+            shown[count++] = r->lines[i].physical;
     }
-    for (size_t i = 0; i < sizeof r->hot.bits / sizeof *r->hot.bits; i++)
-        r->closer.bits[i] |= r->hot.bits[i];
-    analysis_narrow(r->analysis,
-                    SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL | SPEX_WANT_ALLOC |
-                        SPEX_WANT_SPENT,
-                    &r->closer);
+    for (size_t i = 0; i < count; i++)
+        line_set_add(&r->hot, shown[i]);
+    spex_sharing_widen(r->sharing,
+                       SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL | SPEX_WANT_ALLOC |
+                           SPEX_WANT_SPENT,
+                       shown, count);
     if (r->line_count)
         status = spex_analysis_pass(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
     spex_analysis_want(r->analysis, ~(unsigned)SPEX_WANT_BASE);
@@ -240,10 +244,8 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
         for (unsigned c = 0; c < 2 && !status; c++)
             spex_group_derive(r->cubes[feeds[f].cubes[c]].fine, r->feeds[f]);
     }
-    if (!status) {
+    if (!status)
         spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
-        group_repeat_by_function(r->cubes[CODE].fine);
-    }
     r->cubes[FUNCTIONS].intervals = true; /* the page shows intervals of these alone */
     return status;
 }
@@ -285,9 +287,9 @@ void report_share(struct report *r, size_t parts, void *context,
 {
     struct share share = {r, context, part};
     const struct jobs jobs = {&share, parts, share_part};
-    analysis_together(r->analysis, true);
+    spex_analysis_together(r->analysis, true);
     jobs_run(&jobs, r->options.threads);
-    analysis_together(r->analysis, false);
+    spex_analysis_together(r->analysis, false);
 }
 
 /* A table, or, before them, what is needed to write code: loading that library takes longest. */

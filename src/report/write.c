@@ -9,9 +9,9 @@
 static void write_page_nodes(struct report *r, size_t row, struct json *json)
 {
     const struct spex_group *pages = r->cubes[PAGES].total;
-    const uint64_t *key = group_key(pages, spex_group_row(pages, row), 0);
+    const struct spex_row *page = spex_group_row(pages, row);
     uint64_t counts[NODES_MOST] = {0};
-    nodes_add(r->nodes, key[0], key[1], counts);
+    nodes_add(r->nodes, spex_row_value(pages, page, 0), report_space(pages, page), counts);
     nodes_write(r->nodes, counts, json);
 }
 
@@ -54,7 +54,7 @@ static void write_branches(struct report *r, size_t most, struct json *json)
     json_array_lines(json);
     for (size_t i = 0; i < rows && n < most; i++) {
         const struct spex_row *row = spex_group_row(cube->total, i);
-        if (!row->stats.branches)
+        if (!spex_row_stat(row, SPEX_STAT_BRANCHES))
             continue;
         const struct spex_symbol *symbol = spex_row_symbol(cube->total, row, 1);
         struct spex_line line = {0};
@@ -92,8 +92,10 @@ static void write_head(struct report *r, const struct limits *limits, struct jso
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);
     json_end(json);
-    JSON_MEMBER(json, "weights_off", real, weights_off(r->analysis));
-    JSON_MEMBER(json, "thread_count", u64, analysis_threads(r->analysis));
+    struct spex_replay replay = {.size = sizeof replay};
+    spex_analysis_replay(r->analysis, &replay);
+    JSON_MEMBER(json, "weights_off", real, replay.weights_off);
+    JSON_MEMBER(json, "thread_count", u64, spex_analysis_threads(r->analysis));
     json_name(json, "at_work");
     json_array(json);
     for (unsigned b = 0; b < r->bins.count; b++)

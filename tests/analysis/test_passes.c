@@ -3,6 +3,7 @@
  * reasons of a sink or of another thread, and input that is not a path.
  */
 #include <spex/analysis.h>
+#include <spex/sinks.h>
 
 #include "support/test.h"
 #include "two_threads.h"
@@ -111,6 +112,112 @@ static void test_a_sink_ends_a_pass(void **state)
         assert_int_equal(all.count, 600);
         spex_analysis_close(a);
     }
+}
+
+/* One of two sinks, of which each thread has its own. */
+struct failing {
+    struct spex_feed feed;
+    struct spex_group *group;
+    struct spex_analysis *analysis;
+    enum spex_status say;
+};
+
+static void count_and_fail(void *context, const struct spex_sample *samples, size_t count)
+{
+    const struct failing *f = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *one = &samples[i];
+        spex_feed_add(&f->feed, &one, 1);
+    }
+    if (f->say != SPEX_OK)
+        spex_analysis_fail(f->analysis, f->say);
+}
+
+static void test_one_of_several_sinks_ends_a_pass(void **state)
+{
+    static const enum spex_status says[] = {SPEX_IO, SPEX_OK, SPEX_NO_MEMORY, SPEX_RANGE, SPEX_OK};
+    static const enum spex_key key = SPEX_KEY_TID;
+    const struct spex_group_options by_tid = {.size = sizeof by_tid, .keys = &key, .key_count = 1};
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        const struct spex_analysis_options options = {.size = sizeof options, .threads = threads};
+        struct spex_analysis *a = opened(&options, file);
+        struct spex_error error = {0};
+        for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+            struct failing f = {{sizeof f, &f.group, 1}, NULL, a, says[i]};
+            struct spex_group *other;
+            assert_int_equal(spex_group_new(a, &by_tid, &f.group, &error), SPEX_OK);
+            assert_int_equal(spex_group_new(a, &by_tid, &other, &error), SPEX_OK);
+            const struct spex_sink sinks[] = {spex_sink_groups(&f.feed, count_and_fail),
+                                              spex_sink_group(other)};
+            assert_int_equal(spex_analysis_pass(a, sinks, 2, &error), says[i]);
+            if (says[i] == SPEX_OK) {
+                assert_int_equal(spex_group_sort(f.group, SPEX_BY_KEYS), SPEX_OK);
+                assert_int_equal(spex_row_stat(spex_group_total(f.group), SPEX_STAT_SAMPLES), 600);
+                assert_int_equal(spex_analysis_threads(a), spex_group_count(f.group));
+            } else {
+                assert_int_equal(error.status, says[i]);
+            }
+            spex_group_free(f.group);
+            spex_group_free(other);
+        }
+        spex_analysis_close(a);
+    }
+}
+
+/* A row's numbers at once, and rows by what they are of. */
+static void test_rows_as_data(void **state)
+{
+    static const enum spex_key keys[] = {SPEX_KEY_PAGE, SPEX_KEY_TID};
+    const struct spex_group_options both = {.size = sizeof both, .keys = keys, .key_count = 2};
+    const struct spex_group_options pages = {.size = sizeof pages, .keys = keys, .key_count = 1};
+    const struct spex_analysis_options options = {.size = sizeof options};
+    struct spex_analysis *a = opened(&options, file);
+    struct spex_error error = {0};
+    struct spex_group *fine, *total, *same;
+    assert_int_equal(spex_group_new(a, &both, &fine, &error), SPEX_OK);
+    assert_int_equal(spex_group_new(a, &pages, &total, &error), SPEX_OK);
+    assert_int_equal(spex_group_new(a, &both, &same, &error), SPEX_OK);
+    spex_group_derive(total, fine);
+    const struct spex_sink sinks[] = {spex_sink_group(fine), spex_sink_group(same)};
+    assert_int_equal(spex_analysis_pass(a, sinks, 2, &error), SPEX_OK);
+    assert_true(spex_group_exact(fine));
+    assert_int_equal(spex_group_sort(fine, SPEX_BY_NOTHING), SPEX_OK);
+    assert_int_equal(spex_group_sort(total, SPEX_BY_KEYS), SPEX_OK);
+    uint64_t samples = 0;
+    for (size_t i = 0; i < spex_group_count(fine); i++) {
+        const struct spex_row *row = spex_group_row(fine, i);
+        struct spex_stats stats = {.size = sizeof stats};
+        uint64_t sum, counts[SPEX_BUCKETS] = {0};
+        spex_row_stats(row, &stats);
+        assert_int_equal(stats.samples, spex_row_stat(row, SPEX_STAT_SAMPLES));
+        assert_int_equal(stats.writes, spex_row_stat(row, SPEX_STAT_WRITES));
+        assert_int_equal(stats.latency_count[SPEX_LATENCY_TOTAL],
+                         spex_row_latencies(row, SPEX_LATENCY_TOTAL, &sum));
+        assert_int_equal(stats.latency_sum[SPEX_LATENCY_TOTAL], sum);
+        assert_true((double)stats.time / 1000 == spex_row_time(row));
+        assert_false(spex_row_buckets(fine, row, SPEX_LATENCY_TOTAL, counts)); /* nobody asked */
+        samples += stats.samples;
+        /* the total has the page once, with the same words */
+        size_t words, found = 0;
+        const uint64_t *key = spex_row_words(fine, row, 0, &words);
+        for (size_t t = 0; t < spex_group_count(total); t++)
+            found += !memcmp(key, spex_row_words(total, spex_group_row(total, t), 0, &words),
+                             words * sizeof *key);
+        assert_int_equal(words, 2);
+        assert_int_equal(found, 1);
+        assert_int_equal(key[words], spex_row_value(fine, row, 1));
+        assert_int_equal(spex_row_pid(fine, row, 1), -1); /* of no address */
+        const struct spex_row *there = spex_group_find_like(same, row);
+        assert_int_equal(spex_row_stat(there, SPEX_STAT_SAMPLES), stats.samples);
+        struct spex_stats shorter = {.size = offsetof(struct spex_stats, retired), .retired = 7};
+        spex_row_stats(row, &shorter);
+        assert_true(shorter.samples == stats.samples && shorter.retired == 7);
+    }
+    assert_int_equal(samples, 600);
+    spex_group_free(total);
+    spex_group_free(fine);
+    spex_group_free(same);
+    spex_analysis_close(a);
 }
 
 /* The other thread cancels once the first samples are there, which waits for that. */
@@ -224,8 +331,9 @@ static void test_kinds_of_input(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_on_request_as_to_a_sink), TEST(test_a_sink_ends_a_pass),
-        TEST(test_another_thread_cancels), TEST(test_kinds_of_input)};
+        TEST(test_on_request_as_to_a_sink),          TEST(test_a_sink_ends_a_pass),
+        TEST(test_one_of_several_sinks_ends_a_pass), TEST(test_rows_as_data),
+        TEST(test_another_thread_cancels),           TEST(test_kinds_of_input)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, start, end);

@@ -399,8 +399,8 @@ static void rows_of_one_function(void **state)
         if (at % FUNCTIONS == 2)
             spex_group_sink(direct, &s, 1);
     }
-    assert_true(group_exact(all));
-    group_derive_of(one, all, &functions[2]);
+    assert_true(spex_group_exact(all));
+    spex_group_derive_of(one, all, &functions[2]);
     spex_group_sort(one, SPEX_BY_SAMPLES);
     spex_group_sort(direct, SPEX_BY_SAMPLES);
     assert_true(spex_group_count(one) == spex_group_count(direct) && spex_group_count(one) == 14);
@@ -417,7 +417,7 @@ static void rows_of_one_function(void **state)
     for (uint32_t at = 0; at < ADDRESSES; at++)
         spex_group_sink(few, &(struct spex_sample){.record = &record, .address = at, .place = at},
                         1);
-    assert_false(group_exact(few));
+    assert_false(spex_group_exact(few));
     spex_group_free(all);
     spex_group_free(one);
     spex_group_free(direct);

@@ -115,7 +115,7 @@ static void intervals(void **state)
 {
     struct clock clock = {0};
     uint64_t ns[6] = {0};
-    struct clock_intervals in = {.first = 3, .ns = ns, .shift = 12, .count = 6};
+    struct spex_time_bins in = {.first = 3, .ns = ns, .shift = 12, .count = 6};
     const struct clock_rules rules = {.most = 9000, .intervals = &in};
     fill(N, 2 * 4096); /* from the interval before the first on */
     for (size_t i = 50; i < N; i++)
