@@ -7,11 +7,15 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 enum {
     EPOLL_PWAIT = 22,
@@ -52,6 +56,27 @@ static bool socket_waits(int fd, bool accepts)
            !limit.tv_usec;
 }
 
+/*
+ * A FIFO with a name ends at once while nobody has opened it to write, and looks as if it waited.
+ */
+static bool is_named(int fd)
+{
+    enum { PIPES = 0x50495045 };
+    struct statfs s;
+    return fstatfs(fd, &s) || s.f_type != PIPES;
+}
+
+/* How much a read must ask for, at the least, or it fails at once; of what has no type. */
+static uint64_t least_bytes(int fd)
+{
+    static const char signals[] = "anon_inode:[signalfd]";
+    char path[64], name[sizeof signals] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (readlink(path, name, sizeof name - 1) > 0 && !strcmp(name, signals))
+        return sizeof(struct signalfd_siginfo);
+    return sizeof(uint64_t);
+}
+
 /* Terminals and other devices have rules of their own; files are always ready. */
 static bool is_stream(int fd, bool write, mode_t *type)
 {
@@ -69,7 +94,7 @@ static void find_read(struct ready *r, int fd, uint64_t size, bool accepts)
 {
     mode_t type;
     if (!is_stream(fd, false, &type) || (type == S_IFSOCK && !socket_waits(fd, accepts)) ||
-        size < (type ? 1 : sizeof(uint64_t)))
+        (type == S_IFIFO && is_named(fd)) || size < (type ? 1 : least_bytes(fd)))
         return;
     add(r, fd, POLLIN);
 }

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -62,6 +64,25 @@ static void on_alarm(int signal)
     (void)signal;
 }
 
+/* A FIFO that nobody has ever opened to write: its end, at once. */
+static void read_unopened(void)
+{
+    char byte;
+    int fifo = mkfifo("waits.fifo", 0600) ? -1 : open("waits.fifo", O_RDONLY | O_NONBLOCK);
+    unlink("waits.fifo");
+    fcntl(fifo, F_SETFL, 0);
+    say("no writer", read(fifo, &byte, 1));
+}
+
+static void read_signals(void)
+{
+    char bytes[16];
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    say("too small", read(signalfd(-1, &set, 0), bytes, sizeof bytes));
+}
+
 int main(void)
 {
     const struct timespec moment = {.tv_nsec = 100000};
@@ -101,6 +122,8 @@ int main(void)
     say("timer", read(clock, bytes, 8));
     say("nothing", read(ends[0], bytes, 0));
     say("wrong end", read(ends[1], bytes, 1));
+    read_unopened();
+    read_signals();
     say("at once", recv(pair[0], bytes, 1, MSG_DONTWAIT));
     limit.tv_usec = 3000; /* what was left */
     setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
