@@ -1,4 +1,5 @@
 """examples/profile.c counts what spex report counts, and docs/profile.md quotes it as it is."""
+import collections
 import re
 from common import *
 
@@ -18,6 +19,32 @@ rows = data("report", file, "--sort", "symbol", "--percent-limit", "0", symbols=
 theirs = sorted((str(r["samples"]) for r in rows), key=int, reverse=True)[:10]
 equal("the same samples by symbol as spex report", mine, theirs)
 check("all samples", code == 0 and lines[0].startswith("4000 samples"), lines[:1])
+
+# A limit and an allocator: whatever the limit, no byte more is used, and none is lost.
+example = os.path.join(BUILD, "examples/bounded")
+
+
+def bounded(*words):
+    """Exit code, rows, the most bytes that were used, bytes that were not given back."""
+    code, out, err = run(example, *words, cwd=DIR, env={"HOME": DIR})
+    return code, out.decode().splitlines(), *map(int, re.search(
+        r"(\d+) bytes at most, (\d+) left", err).groups())
+
+
+code, mine, most, left = bounded(file)
+equal("bounded: the same samples by symbol as spex report",
+      (code, left, sorted(int(l.split()[0]) for l in mine)),
+      (0, 0, sorted(r["samples"] for r in rows)))
+equal("bounded: enough memory", bounded(file, str(2 * most))[:2], (0, mine))
+ended = collections.Counter()
+for part in range(1, 20):
+    code, out, used, left = bounded(file, str(most * part // 20))
+    ended[code] += 1
+    if code not in (0, 2) or left or used > most * part // 20 + 4096:
+        check(f"bounded: with {most * part // 20} bytes", False, (code, used, left))
+check("bounded: too little memory is a status", ended[2] > 3 and ended[0] + ended[2] == 19, ended)
+code, out, used, left = bounded("none.data")
+equal("bounded: a file that is not there", (code, out, left), (1, [], 0))
 
 # The examples in other languages, where there is a compiler for them.
 rows = sorted((int(r["tid"]), r["comm"], r["samples"])
