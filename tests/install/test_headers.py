@@ -1,5 +1,5 @@
 """Each installed header compiles alone, strictly, in each language that programs are written in."""
-import os, re, shutil, sys
+import os, re, shutil, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.tap import *
 sys.path.insert(0, os.path.join(SOURCE, "scripts"))
@@ -21,6 +21,32 @@ for compiler, language, standard in LANGUAGES:
                              stdin=f"#include <spex/{header}>\n#include <spex/{header}>\n".encode())
         wrong += [f"{header}: {err}"] if code else []
     check(f"{len(HEADERS)} headers alone in {standard}", HEADERS and not wrong, "".join(wrong))
+
+# bindgen makes every function for Rust, and tests that the layouts are those of C.
+if shutil.which("bindgen"):
+    with tempfile.TemporaryDirectory(prefix="spex-bindgen-") as here:
+        rust = os.path.join(here, "spex.rs")
+        with open(os.path.join(here, "all.h"), "w") as f:
+            f.writelines(f"#include <spex/{header}>\n" for header in HEADERS)
+        code, out, err = run("bindgen", f.name, "--raw-line", "#![allow(warnings)]",
+                             "--allowlist-function", "spex_.*", "--allowlist-type", "spex_.*",
+                             "--allowlist-var", "SPEX_.*", "-o", rust, "--", "-I",
+                             os.path.join(SOURCE, "include"))
+        made = set() if code else set(re.findall(r"pub fn (spex_\w+)", open(rust).read()))
+        wanted = {name for library in abi.LIBRARIES for name in re.findall(
+            r"\b(spex_\w+);", open(os.path.join(SOURCE, f"src/{library}.map")).read())}
+        equal("bindgen: every function", (code, sorted(wanted - made)), (0, []))
+        if shutil.which("rustc"):
+            program = os.path.join(here, "layouts")
+            code, out, err = run("rustc", "--test", "-o", program, rust)
+            ran, out, more = (code, b"", err) if code else run(program)
+            passed = re.search(rb"ok\. (\d+) passed", out)
+            check("bindgen: layouts in Rust are those in C",
+                  not ran and passed and int(passed[1]) > 50, (err, out, more))
+        else:
+            skip("bindgen: layouts in Rust are those in C", "no rustc")
+else:
+    skip("bindgen", "no bindgen")
 
 # The pages about the API name headers and functions that there are, and all headers.
 pages = {n: open(os.path.join(SOURCE, "docs", n)).read() for n in ("api.md", "profile.md")}
