@@ -120,7 +120,9 @@ KERNEL void kernel_guess(uint64_t mask, uint64_t count)
 #define TAKEN_ALL(row)                                                                             \
     row(16, 16) row(32, 16) row(64, 16) row(80, 16) row(96, 16) row(256, 16) row(512, 16)          \
         row(1000, 16) row(2048, 16) row(3000, 16) row(4096, 16) row(16, 32) row(64, 32)            \
-            row(1000, 32) row(4096, 8) row(8000, 8) row(24, 4160) row(64, 4160) row(512, 4160)
+            row(1000, 32) row(64, 8) row(1000, 8) row(4096, 8) row(8000, 8) row(64, 64)            \
+                row(1000, 64) row(4096, 64) row(16, 128) row(500, 128) row(24, 4160) row(64, 4160) \
+                    row(512, 4160)
 TAKEN_ALL(TAKEN)
 
 /* Nested calls, each from its own call site, and as many returns. */
