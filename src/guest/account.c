@@ -1,6 +1,6 @@
 /*
- * Consumer side of the full model: reads the rings' words, runs the model, asks the units, counts
- * truth.
+ * Consumer side of the full model: reads the words of the rings, runs the timing model, asks the
+ * units about samples and keeps the exact counts.
  */
 #include "account.h"
 
@@ -18,10 +18,10 @@ enum { MAX_ACCESSES = 1 << 15 };
 static struct {
     struct account_insn insns[4096];
     uarch_result results[MAX_ACCESSES];
-    uint64_t words[MAX_ACCESSES]; /* accesses of a block that are out of order */
+    uint64_t words[MAX_ACCESSES]; /* a block's accesses, sorted when they were out of order */
 } scratch;
 
-/* Wakes by ticket: when they happened. */
+/* When the waker of each ticket woke another thread. */
 static struct {
     uint64_t ticket, clock;
 } wakes[4096];
@@ -57,7 +57,7 @@ uint64_t account_busy(const struct flow *f)
     return timing_clock(f->core) - f->waited;
 }
 
-/* It waits until then. */
+/* Lets the flow wait until a time. */
 static void reach(struct flow *f, uint64_t time)
 {
     f->waited += timing_reach(f->core, time);
@@ -84,7 +84,7 @@ struct execution {
     bool fault; /* the last executed instruction raised an exception */
 };
 
-/* The heap's time when the words up to here were written. */
+/* The heap's time when the words up to `end` were written. */
 static uint64_t heap_time_at(struct flow *f, uint64_t end)
 {
     uint64_t count = __atomic_load_n(&f->heap_count, __ATOMIC_ACQUIRE);
@@ -129,7 +129,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
     }
 }
 
-/* The unit took operation `at` of the block. */
+/* Called when the unit has taken operation `at` of the block. */
 static void take(struct flow *f, const struct execution *e, uint32_t at, int slot)
 {
     struct vcpu *v = f->vcpu;
@@ -222,7 +222,7 @@ static void sample(struct flow *f, const struct execution *e)
     f->left = at - e->run->executed;
 }
 
-/* ---- truth ---- */
+/* ---- exact counts ---- */
 
 /* Counts by instruction, and in total for the thread. */
 static void count(struct run_truth *rows, const struct execution *e, uint64_t sum[RUN_COUNTS])
@@ -352,7 +352,7 @@ static void run_block(struct flow *f, struct block *block, struct timing_run *ru
         detail_learn(&f->detail, timing, run, timing_clock(f->core) - before);
 }
 
-/* The block is entered, with these words of registers at its entry; how many there are. */
+/* Enters the block: passes on the register words at its entry; returns how many there are. */
 static size_t enter(struct flow *f, const struct block *block, const uint64_t *words, size_t most)
 {
     uint64_t value[FLOW_REGISTERS] = {0};
@@ -370,8 +370,8 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
 }
 
 /*
- * --stacks: passes on the registers at the entry of the next block. False if there are some and
- * timing_follow() does not run the block.
+ * --stacks: passes on the registers at the entry of the next block. False if there are some, and
+ * timing_follow() must not run the block.
  */
 static bool enter_next(struct flow *f, struct timing_words *w)
 {
@@ -388,8 +388,8 @@ static bool enter_next(struct flow *f, struct timing_words *w)
 }
 
 /*
- * The common case, for up to `most` words: whole blocks, each followed by another, with their words
- * in one piece, and of no interest to the unit or to truth.
+ * The common case, for up to `most` words: whole blocks that follow each other, have all their
+ * words in one piece, and need neither the unit nor exact counts.
  */
 static void quick_blocks(struct flow *f, uint64_t limit, uint64_t most)
 {
@@ -527,7 +527,7 @@ bool account_ready(struct flow *f)
     return true;
 }
 
-/* The accesses of the block; those reported at its entry come first and must be put in order. */
+/* The accesses of the block; those reported at its entry come first and must be sorted in. */
 static const uint64_t *accesses_of(const struct flow *f, uint64_t first, bool sort, size_t *count)
 {
     size_t n = (size_t)(f->scan - first), place = first % FLOW_RING;
@@ -591,7 +591,8 @@ bool account_turn(struct flow *f, uint64_t limit, uint64_t most)
 }
 
 /*
- * The words before `end` that make up one iteration of a loop: accesses only, and no plain stores.
+ * The words before `end` that make up one iteration of a loop with accesses only and no plain
+ * stores.
  */
 static bool waits(const struct flow *f, uint64_t end, unsigned period)
 {

@@ -94,7 +94,7 @@ static bool bit_mask(uint32_t w, uint64_t *mask)
     return true;
 }
 
-/* How a register changed between the entry of the block and an instruction. */
+/* How a register's value changes between the entry of the block and an instruction. */
 struct way {
     unsigned reg;
     uint64_t before, mask, after; /* ((reg + before) & mask) + after */

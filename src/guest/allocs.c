@@ -18,9 +18,9 @@
 
 enum {
     FUNCTIONS = 4096,
-    ENDED = 1 << 16, /* blocks that the full model may be behind */
+    ENDED = 1 << 16, /* blocks that are kept after they ended, since the full model may be behind */
     FRAMES = 64,     /* frames kept per site */
-    SITES = 1 << 18, /* sites with callers; beyond that, without */
+    SITES = 1 << 18, /* sites that are kept with their callers; any further ones without */
     TRIES = 64,      /* attempts to find where QEMU keeps registers */
 };
 
@@ -110,7 +110,7 @@ void allocs_mapped(const char *path, uint64_t address, uint64_t size, uint64_t o
 {
     struct elf elf;
     size_t kept = 0;
-    pthread_mutex_lock(&plugin.user.lock); /* something else may have been there */
+    pthread_mutex_lock(&plugin.user.lock); /* something else may have been loaded there */
     for (size_t i = 0; i < all.function_count; i++)
         if (all.functions[i].pc - address >= size)
             all.functions[kept++] = all.functions[i];
@@ -186,7 +186,7 @@ static void grow_sites(void)
     all.mask = mask;
 }
 
-/* Sites stay as long as the process: samples point to them. */
+/* Sites live as long as the process: samples point to them. */
 static const struct site *find_site(const uint64_t *words, size_t count)
 {
     if (all.site_count >= SITES)
@@ -204,7 +204,7 @@ static const struct site *find_site(const uint64_t *words, size_t count)
     return all.sites[hash & all.mask] = site;
 }
 
-/* The site of a function that is about to return there: its own frame is still on the stack. */
+/* The site of a call that is about to return to `back`: its own frame is still on the stack. */
 static const struct site *site_of(struct vcpu *v, uint64_t back)
 {
     uint64_t words[1 + 2 * STACK_CHAIN];
@@ -223,7 +223,7 @@ static const struct site *site_of(struct vcpu *v, uint64_t back)
 
 /* ---- calls ---- */
 
-/* X0 to X30, then SP; NULL if they cannot be read this quickly. */
+/* X0 to X30, then SP; NULL if they cannot be read directly. */
 static const uint64_t *registers_of(struct vcpu *v)
 {
     if (!v->registers && all.tries < TRIES) {
@@ -319,7 +319,7 @@ void allocs_entered(unsigned vcpu, void *data)
     }
 }
 
-/* Notes memory that a program maps, but not files or the stacks of threads. */
+/* Records memory that a program maps, but not files or thread stacks. */
 static void mapped(struct vcpu *v, const struct allocs_call *c, uint64_t address)
 {
     enum { ANONYMOUS = 0x20, STACK = 0x20000 };

@@ -32,7 +32,7 @@ enum allocs_kind {
     ALLOCS_LEAVE,
 };
 
-/* The function that a thread is in; back is 0 if it is in none. */
+/* The allocator function that a thread is in; back is 0 if it is in none. */
 struct allocs_call {
     uint64_t back, sp; /* return address, and the stack pointer there */
     uint64_t pointer, size, flags;
@@ -40,21 +40,21 @@ struct allocs_call {
 };
 
 void allocs_open(void);
-/* A file is mapped as code; and the program, with its dynamic linker, which QEMU has loaded. */
+/* A file is mapped as code; or the program and its dynamic linker, which QEMU has loaded. */
 void allocs_mapped(const char *path, uint64_t address, uint64_t size, uint64_t offset);
 void allocs_program(const char *path, uint64_t start_code, uint64_t entry);
 
-/* The allocator function that begins at pc, or ALLOCS_NONE. */
+/* Kind of the allocator function that begins at pc, or ALLOCS_NONE. */
 enum allocs_kind allocs_at(uint64_t pc);
 /* May a call return to this address? */
 bool allocs_after_call(uint64_t pc);
-/* Callbacks at the entry of such a block, before its own. data: the kind; the address. */
+/* Callbacks at the entry of such a block, called before its own. data: the kind; the address. */
 void allocs_entered(unsigned vcpu, void *data);
 void allocs_back(unsigned vcpu, void *data);
 
-/* Number of the changes so far, for allocs_look(). */
+/* Number of changes so far, for allocs_look(). */
 uint64_t allocs_time(void);
-/* The block that the operation followed by v accessed, at a time. */
+/* Finds the block that the operation followed by v accessed, at a time. */
 void allocs_look(struct vcpu *v, uint64_t address, uint64_t time);
 
 /* Called before and after a fork. */

@@ -1,4 +1,4 @@
-/* Blocks of guest code, kept by address and bytes; rows of truth. */
+/* Blocks of guest code, kept by address and bytes; rows of exact counts. */
 #include "need.h"
 #include "plugin.h"
 
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
+/* Without a model: is the access known at block entry? A Store-Exclusive is not: it may fail. */
 bool block_by_registers(const struct insn *insn)
 {
     return insn->address.known && !(op_of(insn)->flags & SPEX_OPF_EXCL);
@@ -83,7 +83,7 @@ static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
     return true;
 }
 
-/* Decides how the address of a DC ZVA or prefetch becomes known. */
+/* Decides how the address of a DC ZVA or prefetch is found. */
 static void find_address(struct block *block, const struct spex_op *ops, size_t count, size_t i)
 {
     struct insn *insn = &block->insns[i];
@@ -124,7 +124,7 @@ static void *keep(size_t size)
     return found;
 }
 
-/* Blocks are never freed: a core may remember them, and the same code comes back. */
+/* Blocks are never freed: a core may refer to them, and the same code may come back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
     struct block *block = keep(sizeof *block);

@@ -8,7 +8,7 @@
 
 #define ADDRESS(frame) ((frame).back & ~UINT64_C(3))
 
-/* Shared by the process; only the model's thread uses it. */
+/* Shared by the whole process, but only the model's thread uses it. */
 static struct {
     struct run_call **rows; /* hash table; its size is a power of two */
     size_t size, used;

@@ -14,17 +14,17 @@
 struct calls_open {
     struct stack_frame frame;
     uint64_t target; /* 0: not known */
-    bool fresh;      /* nothing but its first block has run */
+    bool fresh;      /* only its first block has run */
     uint64_t before[RUN_COUNTS];
-    uint64_t first; /* operation */
+    uint64_t first; /* number of its first operation */
     bool settled;   /* before[RUN_CYCLES] is final: no earlier operation gets more */
 };
 
-/* A call that has returned, but whose last operations may still get cycles. */
+/* A call that has returned, but whose last operations may still receive cycles. */
 struct calls_ended {
     struct run_call *row;
     uint64_t before;      /* RUN_CYCLES, if settled */
-    uint64_t first, last; /* operations; that after it */
+    uint64_t first, last; /* its operations; the first one after it */
     bool settled;
 };
 
@@ -42,11 +42,11 @@ struct calls {
  */
 void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc,
                   uint64_t number);
-/* More operations have all the cycles that they get. After each block. */
+/* Call it after each block: more operations have received all their cycles. */
 void calls_settle(struct calls *calls, const struct blame *cycles);
-/* The thread ends; all is settled. */
+/* The thread ends; all cycles are settled. */
 void calls_end(struct calls *calls, const struct blame *cycles);
-/* In the child of a fork: what was counted before this operation is its parent's. */
+/* In the child of a fork: what was counted before this operation belongs to the parent. */
 void calls_forked(struct calls *calls, uint64_t number);
 
 #endif

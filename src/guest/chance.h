@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* getrandom() has filled this memory of the guest: other bytes in their place. */
+/* Replaces what getrandom() wrote to this memory of the guest. */
 void chance_fill(uint64_t address, uint64_t size);
 
 #endif

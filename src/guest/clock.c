@@ -14,7 +14,7 @@
 
 #define SECOND UINT64_C(1000000000)
 #define EPOCH (UINT64_C(1704067200) * SECOND) /* 2024-01-01 00:00 UTC */
-#define BOOT SECOND                           /* clocks that say 0 are taken for none */
+#define BOOT SECOND                           /* programs treat a clock that shows 0 as absent */
 #define TICK (SECOND / 100)
 
 enum {
@@ -33,7 +33,7 @@ static bool is_of_cpu(int64_t id)
     return id < 0 || id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID;
 }
 
-/* Clock ids of threads and processes are negative; this bit tells which. */
+/* Clock ids of threads and processes are negative; this bit tells them apart. */
 static bool is_of_thread(int64_t id)
 {
     return id < 0 ? (id & 4) != 0 : id == CLOCK_THREAD_CPUTIME_ID;
@@ -47,7 +47,7 @@ static uint64_t start_of(int64_t id)
                : BOOT;
 }
 
-/* The thread's time, but never earlier than a time that any thread was already told. */
+/* The thread's time, but never earlier than a time that was already shown to any thread. */
 static uint64_t now(struct vcpu *v, bool in_block)
 {
     static uint64_t told;
@@ -124,7 +124,7 @@ static void replace_in(const struct image *image, const ElfW(Rela) * slots, size
     }
 }
 
-/* The program itself comes first. */
+/* The first object is the program itself. */
 static int replace(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct image image = {.base = (const char *)info->dlpi_addr};
@@ -191,7 +191,7 @@ static void put_time(uint64_t at, uint64_t ns, uint64_t unit)
         put(at, t, sizeof t);
 }
 
-/* struct rusage: what ran in user mode; the rest is the host's, and stays 0. */
+/* struct rusage: the time in user mode; all else belongs to the host and stays 0. */
 static void put_usage(struct vcpu *v, uint64_t at, int32_t who)
 {
     enum { THREAD = 1 };
@@ -210,7 +210,7 @@ static void put_ticks(struct vcpu *v, uint64_t at)
         put(at, ticks, sizeof ticks);
 }
 
-/* struct sysinfo: memory that is there stays; how much of it is free is the host's. */
+/* struct sysinfo: the size of memory stays; what is free or in use depends on the host. */
 static void put_system(struct vcpu *v, uint64_t at)
 {
     uint64_t s[10];

@@ -12,12 +12,12 @@
 
 struct vcpu;
 
-/* Once. */
+/* Call it once. */
 void clock_open(void);
-/* Does the instruction read the system counter? Then clock_counter is to be called before it. */
+/* Does the instruction read the system counter? Then call clock_counter before it. */
 bool clock_reads_counter(uint32_t word);
 void clock_counter(unsigned vcpu, void *unused);
-/* A system call begins, and ends: replaces the host's times in its results. */
+/* Called when a system call begins and ends: replaces the host's times in its results. */
 void clock_call(struct vcpu *v, int64_t number);
 void clock_return(struct vcpu *v, int64_t number, int64_t result);
 /* True if ns is a time of the wall clock, not of a clock that began with the run. */

@@ -15,7 +15,11 @@ struct insn {
     const struct sve *sve; /* SVE access, or operation with a predicate; or NULL */
     /* user mode */
     uint32_t size; /* bytes of one access, as QEMU splits them */
-    bool asks; /* a prefetch: `address` is by registers before it, not at the entry of its block */
+    /*
+     * a prefetch whose address is taken from registers just before it, not at the entry of its
+     * block
+     */
+    bool asks;
     struct traced address;
     struct run_truth *truth; /* row of this instruction, or NULL */
 };

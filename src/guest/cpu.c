@@ -9,7 +9,7 @@
 
 enum { FILE_MAX = 1 << 16 };
 
-/* ---- the keys that say what CPU it is ---- */
+/* ---- keys that describe the CPU itself ---- */
 
 struct identity {
     struct cpu_choice *cpu;

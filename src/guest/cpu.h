@@ -14,8 +14,8 @@ extern "C" {
 
 struct cpu_choice {
     struct arch_features features;
-    struct uarch_config model; /* the model of neoverse-n1 if there is only a list of features */
-    uint64_t layout;           /* the unit's choices of these names */
+    struct uarch_config model; /* the model of neoverse-n1 if only features were given */
+    uint64_t layout;           /* the unit's choices with these names */
     uint64_t select_group;
     uint32_t vector_bits; /* SVE vector length; 0: the CPU has no SVE */
     char list[256];       /* the words that features were made of */
@@ -23,13 +23,15 @@ struct cpu_choice {
 };
 
 /*
- * word is NAME or NAME,FEATURE,... for a preset; a file's path, which has a / in it or ends in
+ * word is NAME or NAME,FEATURE,... for a preset; the path of a file, which contains a / or ends in
  * .cpu; or a list of features. On SPEX_IO, SPEX_INVALID or SPEX_RANGE, the error names the file,
  * the line and the mistake.
  */
 enum spex_status cpu_parse(const char *word, struct cpu_choice *cpu, struct spex_error *error);
 
-/* The text of a file. cpu->list and what follows from it, cpu->model, cpu->layout. */
+/*
+ * Reads the text of a file: fills in cpu->list and what follows from it, cpu->model, cpu->layout.
+ */
 enum spex_status cpu_read(const char *text, struct cpu_choice *cpu, struct spex_error *error);
 
 #ifdef __cplusplus

@@ -4,11 +4,11 @@
 #include "plugin.h"
 
 enum {
-    SMALLEST = 1024, /* period: below it every operation has details */
-    MEMORY = 256,    /* executions of a block over which its mean forgets */
+    SMALLEST = 1024, /* with periods below this, every operation has details */
+    MEMORY = 256,    /* executions of a block after which its mean has forgotten old ones */
 };
 
-/* Several threads take turns, and are accounted for whole. */
+/* Can there be no details? Several threads take turns and always need them, as do short periods. */
 static bool may_be_far(void)
 {
     return __atomic_load_n(&plugin.order.count, __ATOMIC_RELAXED) <= 1 &&
@@ -24,7 +24,7 @@ void detail_begin(struct flow *f)
         return;
     detail_init(d, &plugin.run->model);
     d->learns = may_be_far();
-    /* up to the first sample all of it, so that something is known */
+    /* everything up to the first sample, so that something is known */
     d->near = d->learns ? f->left + 1 : UINT64_MAX;
 }
 

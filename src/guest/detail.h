@@ -22,15 +22,20 @@ struct timing_run;
 struct uarch_config;
 
 struct detail {
-    bool learns;     /* words are accounted for at once, and what blocks take is learned */
+    bool learns;     /* words are processed at once, and the time of blocks is learned */
     uint64_t window; /* operations with details before a sample */
     uint64_t filled; /* operations until the pipeline is full */
     uint64_t near;   /* operations until the words reach the sample; 0: they have */
-    /* the current window: operations until the pipeline is full, and the time they took beyond the
-     * mean */
+    /*
+     * the current window: operations until the pipeline is full, and the time they took beyond the
+     * mean
+     */
     uint64_t fill;
     int64_t debt;
-    /* of the last windows: operations; cycles << SPEX_FAR_FRACTION, by the means and in truth */
+    /*
+     * sums over the last windows: operations; their time by the means and in truth, cycles <<
+     * SPEX_FAR_FRACTION
+     */
     double operations, expected, cycles;
     uint64_t start; /* start of the stretch without details */
 };
@@ -38,9 +43,9 @@ struct detail {
 /* ---- in both modes ---- */
 
 void detail_init(struct detail *detail, const struct uarch_config *config);
-/* Time assumed for a block until it is known, cycles << SPEX_FAR_FRACTION. */
+/* Time assumed for a block until it has been measured, cycles << SPEX_FAR_FRACTION. */
 uint64_t detail_guess(uint64_t operations);
-/* Notes that a block took this many cycles in the account. */
+/* Learns how many cycles a block took in the account of time. */
 void detail_learn(struct detail *detail, struct timing_block *block, const struct timing_run *run,
                   uint64_t cycles);
 /* Details end here; returns the time, cycles << SPEX_FAR_FRACTION. */
@@ -56,7 +61,7 @@ void detail_begin(struct flow *f);
 void detail_enter(struct hot *hot, struct block *block);
 /* Far from samples: a mark ends the last block, if there is one. */
 void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);
-/* All words so far have been processed: goes on near or far. */
+/* All words so far have been processed: continues near samples or far from them. */
 void detail_resume(struct flow *f);
 /* Sets operations and time of the flow to what really ran. */
 void detail_settle(struct flow *f);

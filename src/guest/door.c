@@ -1,4 +1,4 @@
-/* spex's side of the door: one thread, which waits for no client longer than for another. */
+/* spex's side of the door: one thread, which never blocks on a single client. */
 #include "door.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool is_name(const struct door_ask *ask)
            !strchr(ask->name, '/');
 }
 
-/* Whether this is the pass; takes the same time wherever it differs. */
+/* Is this the pass? Takes the same time wherever it differs. */
 static bool knows(const struct door *d, const struct door_ask *ask)
 {
     unsigned differs = 0;
@@ -39,7 +39,7 @@ static bool knows(const struct door *d, const struct door_ask *ask)
     return !differs;
 }
 
-/* A descriptor, 0 for unlink, or an error below 0. */
+/* Returns a descriptor, 0 for unlink, or an error below 0. */
 static int serve(const struct door *d, const struct door_ask *ask)
 {
     const int allowed = O_ACCMODE | O_CREAT | O_APPEND | O_NONBLOCK;
@@ -103,7 +103,7 @@ static void *keep(void *context)
             continue;
         if (guest < 0)
             break;
-        if (count == 2 + GUESTS) { /* who has waited longest has said nothing */
+        if (count == 2 + GUESTS) { /* the client that has been silent longest */
             close(at[2].fd);
             memmove(&at[2], &at[3], (--count - 2) * sizeof *at);
         }

@@ -36,7 +36,7 @@ static bool is_proven(const char *feature)
     return false;
 }
 
-/* The thread goes on, and not in a handler: the CPU has the feature that was in doubt. */
+/* The thread has continued, and not in a handler: the CPU has the feature that was in doubt. */
 static void prove(void)
 {
     struct a64_need need;

@@ -8,7 +8,7 @@
 
 #include "spu/config.h"
 
-/* perf_event_attr as far as the driver looks at it. */
+/* The parts of perf_event_attr that the driver reads. */
 struct driver_event {
     uint64_t config[5];
     uint64_t period;
@@ -23,7 +23,7 @@ struct driver_caps {
     uint64_t id;           /* PMSIDR_EL1 */
 };
 
-/* The unit must have been booted. SPEX_UNSUPPORTED with the reason the driver has. */
+/* The unit must have been booted. SPEX_UNSUPPORTED with the reason that the driver would have. */
 enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
                               struct spex_error *error);
 
@@ -45,16 +45,16 @@ void driver_start(struct spex_spu *unit, const struct driver_event *event,
 
 enum driver_irq {
     DRIVER_SPURIOUS,
-    DRIVER_FULL,  /* all is well: give the next buffer with driver_resume */
-    DRIVER_FATAL, /* a fault, or nothing the driver knows: profiling ends */
+    DRIVER_FULL,  /* all is well: continue with driver_resume and the next buffer */
+    DRIVER_FATAL, /* a fault, or a reason that the driver does not know: profiling ends */
 };
 
-/* PMBIRQ is high. Fills the PERF_RECORD_AUX flags and where the data ends. */
+/* PMBIRQ is high. Sets the PERF_RECORD_AUX flags and where the data ends. */
 enum driver_irq driver_interrupt(struct spex_spu *unit, uint32_t *aux_flags, uint64_t *end);
 void driver_resume(struct spex_spu *unit, const struct driver_event *event,
                    const struct driver_buffer *buffer);
 
-/* Drains and switches off. Fills the flags of the last AUX record and where the data ends. */
+/* Drains and switches off. Sets the flags of the last AUX record and where the data ends. */
 void driver_stop(struct spex_spu *unit, uint32_t *aux_flags, uint64_t *end);
 
 enum { /* PERF_RECORD_AUX */

@@ -86,7 +86,7 @@ struct bytes {
     uint64_t size;
 };
 
-/* A part of a file that lies in it. */
+/* A part of a file, within its bounds. */
 static struct bytes part(struct bytes file, uint64_t offset, uint64_t size)
 {
     if (offset > file.size || size > file.size - offset)

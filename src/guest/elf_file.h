@@ -24,14 +24,16 @@ struct elf {
     unsigned build_id_size;
 };
 
-/* SPEX_IO (errno); SPEX_INVALID if it is not an ELF file. Reads only the header if it is not 64-bit
- * LE. */
+/*
+ * SPEX_IO with errno; SPEX_INVALID if it is not an ELF file. Reads only the header if it is not
+ * 64-bit little-endian.
+ */
 enum spex_status elf_read(const char *path, struct elf *elf);
 
 /* The linked address of a function, from either symbol table; false if there is none. */
 bool elf_function(const char *path, const char *name, uint64_t *address);
 
-/* Each function that the file has itself, of both tables; until one is false. */
+/* Calls `one` for each function defined in the file, from both tables, until it returns false. */
 void elf_functions(const char *path, bool (*one)(void *context, const char *name, uint64_t address),
                    void *context);
 

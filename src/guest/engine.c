@@ -1,4 +1,4 @@
-/* Starting QEMU with the plugin. What the run leaves is read by left.c. */
+/* Starts QEMU with the plugin. left.c reads the results of the run. */
 #include "guest/engine.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GENERIC_MIDR = 0x000f0000 }; /* no real CPU's; also in presets min and max */
+enum { GENERIC_MIDR = 0x000f0000 }; /* belongs to no real CPU; also used by presets min and max */
 
 struct engine {
     char directory[RUN_PATH];
@@ -35,11 +35,11 @@ struct engine {
     char qemu_cpu[RUN_NAME];
     struct offer offer;
     struct image image;
-    bool host; /* the program is one of this machine, which may start AArch64 ones */
+    bool host; /* a program of this machine, which may start AArch64 ones */
     const struct engine_options *options;
     struct run_control settings;
     struct driver_caps caps;
-    int control; /* descriptor of `control`; locked while somebody has the run */
+    int control; /* descriptor of `control`; locked while someone uses the run */
     struct door *door;
     pid_t process;
 };
@@ -112,10 +112,10 @@ static enum spex_status check_program(struct engine *e, const char *name, const 
 }
 
 /*
- * Implementation choices for user mode. Everything QEMU does not show is switched off: the
- * conditions of selects and compares (DAT-125 to DAT-130), and everything about prefetches except
- * addresses (DAT-164, DAT-184). The target of a branch that is not taken is the next instruction,
- * as on real cores (docs/deviations.md).
+ * The unit's choices for user mode. Everything QEMU does not show is switched off: the conditions
+ * of selects and compares (DAT-125 to DAT-130), and everything about prefetches except addresses
+ * (DAT-164, DAT-184). The target of a branch that is not taken is the next instruction, as on real
+ * cores (docs/deviations.md).
  */
 static void user_mode_choices(struct spu_choices *choices)
 {
@@ -127,7 +127,7 @@ static void user_mode_choices(struct spu_choices *choices)
     choices->sve_va = 1; /* gives each access an address: that of the lowest Active element */
 }
 
-/* Functions that start and stop sampling: of the program, if it is one of the guest. */
+/* Looks up the functions that start and stop sampling in the program, if it is a guest program. */
 static enum spex_status check_markers(struct engine *e, const struct engine_options *o,
                                       struct spex_error *error)
 {
@@ -198,7 +198,7 @@ static bool write_file(const struct engine *e, const char *name, const void *dat
     return ok;
 }
 
-/* A file of words, each ended by a zero. */
+/* Writes a file of words, each ended by a zero. */
 static bool write_words(const struct engine *e, const char *name, const char *const *words,
                         size_t count, char *const *more, struct spex_error *error)
 {
@@ -333,7 +333,7 @@ static void run_program(const struct engine *e)
 static void set_output(struct engine *e, const struct engine_options *o)
 {
     struct run_output *out = &e->settings.output;
-    /* Readers take a load without Data Source packet on a known CPU for a level 1 hit. */
+    /* Readers take a load without Data Source packet on a known CPU as a level 1 hit. */
     out->midr = o->model.none ? GENERIC_MIDR : o->features.midr;
     out->min_interval = e->caps.min_interval;
     out->event_filter = e->caps.event_filter;
@@ -361,7 +361,7 @@ enum spex_status engine_new(struct engine_options *o, struct engine **out, struc
     settings->features = o->features;
     settings->features.ArchInst = true; /* each instruction is one operation here */
     settings->model = o->model;
-    if (o->model.none) /* no caches, no memory of branches */
+    if (o->model.none) /* no caches, no branch history */
         settings->features.LDS = settings->features.FDS = settings->features.PBT = false;
     settings->seed = o->seed;
     settings->keep = o->keep;
@@ -450,7 +450,7 @@ enum spex_status engine_start(struct engine *e, struct spex_error *error)
     pid_t parent = getpid();
     e->process = fork();
     if (!e->process) {
-        /* If spex is killed outright, so is the guest; what it wrote can be recovered. */
+        /* If spex is killed by SIGKILL, so is the guest; what it wrote can be recovered. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(126);
@@ -495,7 +495,7 @@ static uint32_t control_word(const struct engine *e, size_t at)
 
 bool engine_glance(const struct engine *e, uint64_t *clock, uint64_t *samples)
 {
-    enum { RECORDS = 2 }; /* SAMPLE_FILTRATE among run_events */
+    enum { RECORDS = 2 }; /* index of SAMPLE_FILTRATE in run_events */
     struct run_task task;
     char path[RUN_PATH + 16];
     const uint32_t shown = 1, tasks = control_word(e, offsetof(struct run_control, tasks));
@@ -520,7 +520,7 @@ void engine_enable(struct engine *e, bool on)
 {
     uint32_t disabled = !on;
     if (pwrite(e->control, &disabled, sizeof disabled, offsetof(struct run_control, disabled)) < 0)
-        return; /* cannot fail: the file is ours, and long enough */
+        return; /* cannot fail: the file is ours and long enough */
 }
 
 void engine_free(struct engine *e)
@@ -539,7 +539,7 @@ unsigned engine_pmu_event(const struct engine *e, size_t index, bool *present)
         return 0;
     unsigned event = run_events[index];
     const struct arch_features *f = &e->settings.features;
-    switch (event) { /* "required with" of D14.3 */
+    switch (event) { /* "required with" in D14.3 */
     case SPEX_PMU_SAMPLE_FEED_DS:
         *present = f->FDS;
         break;

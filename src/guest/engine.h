@@ -26,14 +26,16 @@ struct engine_ideal {
 };
 
 struct engine_options {
-    const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64, or, if that has no */
-    const char *own_qemu; /* plugins, this one, if it is there; or NULL */
+    /* program, searched in PATH; NULL: qemu-aarch64 or, if that does not support */
+    const char *qemu;
+    const char *own_qemu; /* plugins, this one if it exists; or NULL */
     const char *plugin;   /* path of libspex-qemu.so */
-    const char *sysroot;  /* used by dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
-    const char *qemu_cpu; /* QEMU's -cpu; NULL: by MIDR_EL1, vector_bits and what QEMU has */
-    uint32_t vector_bits; /* SVE vector length; 0: the CPU has no SVE */
-    const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
-    const char *cpu;      /* name of the model, for the end of the run */
+    const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
+    /* QEMU's -cpu; NULL: chosen from MIDR_EL1, vector_bits and what QEMU offers */
+    const char *qemu_cpu;
+    uint32_t vector_bits;           /* SVE vector length; 0: the CPU has no SVE */
+    const char *prefix;             /* the run's files are kept in PREFIX.run-XXXXXX */
+    const char *cpu;                /* name of the CPU, shown at the end of the run */
     const char *const *environment; /* "NAME=VALUE" to add for the guest, NULL-ended; or NULL */
     char *const *argv;              /* the program and its arguments */
     /*
@@ -43,23 +45,24 @@ struct engine_options {
      * environment.
      */
     const char *alone;
-    uint64_t stack; /* bytes of the main thread's stack; what is mapped lies behind it. 0: QEMU's */
+    /* bytes of the main thread's stack, below which memory is mapped. 0: QEMU's default */
+    uint64_t stack;
     struct arch_features features;
     struct uarch_config model;
-    uint64_t layout;            /* record layout: the unit's choice of that name */
-    uint64_t select_group;      /* the unit's choice of that name */
+    uint64_t layout;            /* record layout: the unit's choice with that name */
+    uint64_t select_group;      /* the unit's choice with that name */
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
-    uint64_t aux_size;          /* bytes of the AUX area: an interrupt comes for each half of it */
+    uint64_t aux_size; /* bytes of the AUX area: each half raises an interrupt when it is full */
     uint64_t seed;
     bool keep;                        /* keep the records; otherwise only count */
     bool aside;                       /* send the guest's standard output to its standard error */
     bool truth;                       /* exact counts for each instruction, */
-    bool truth_parts;                 /* only where sampling is switched on */
+    bool truth_parts;                 /* only while sampling is switched on */
     bool regions;                     /* sampling is switched on and off: */
     bool disabled;                    /* sampling is off at first */
     const char *start_at, *stop_at;   /* functions of the program, or NULL */
     uint64_t delay;                   /* cycles without samples at the beginning */
-    uint64_t max_size;                /* most bytes of the file with records; 0: no limit */
+    uint64_t max_size;                /* most bytes in the file with records; 0: no limit */
     bool stacks;                      /* keep the call stack of each record */
     bool allocs;                      /* keep the allocation that each record's data is in */
     bool deterministic;               /* waits end in modelled time */
@@ -72,21 +75,18 @@ struct left_run;
 
 /*
  * Checks the options and makes the directory. SPEX_INVALID, SPEX_UNSUPPORTED and SPEX_IO come with
- * one sentence for the user. Clamps the period in options as Linux does. Options must outlive the
- * start.
+ * one sentence for the user. Limits the period in options as Linux does. options must live until
+ * the engine has started.
  */
 enum spex_status engine_new(struct engine_options *options, struct engine **engine,
                             struct spex_error *error);
-/*
- * Finds the QEMU that a run with these two options uses, and its path; or says why there is none
- * that works.
- */
+/* Finds the QEMU that a run with these two options uses, and its path; or says why none works. */
 enum spex_status engine_qemu(const char *qemu, const char *own_qemu, char *path, size_t size,
                              struct spex_error *error);
 const char *engine_directory(const struct engine *engine);
 /* The CPU that QEMU emulates: its -cpu. */
 const char *engine_cpu(const struct engine *engine);
-/* If records are kept, DIRECTORY/data has been begun by now. */
+/* If records are kept, DIRECTORY/data exists by then. */
 enum spex_status engine_start(struct engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
 int engine_process(const struct engine *engine);
@@ -97,16 +97,16 @@ int engine_process(const struct engine *engine);
 enum spex_status engine_wait(struct engine *engine, int *status, void (*tick)(void *),
                              void *context, struct spex_error *error);
 /*
- * Progress so far, where known: modelled time of the furthest thread, number of samples. False once
+ * Progress so far, if known: modelled time of the furthest thread, number of samples. False once
  * the guest has written to its standard output or error: a progress line would be in the way, and
  * the plugin has removed the last one.
  */
 bool engine_glance(const struct engine *engine, uint64_t *clock, uint64_t *samples);
 /* Switches sampling on or off while the guest runs, if options->regions was set. */
 void engine_enable(struct engine *engine, bool on);
-/* Leaves the run's files. */
+/* Does not remove the run's files. */
 void engine_free(struct engine *engine);
-/* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
+/* Number of the PMU event at index, 0 past the last; *present: does the CPU count it? */
 unsigned engine_pmu_event(const struct engine *engine, size_t index, bool *present);
 
 /* ---- results of a run ---- */
@@ -115,8 +115,9 @@ unsigned engine_pmu_event(const struct engine *engine, size_t index, bool *prese
 bool left_remove(const char *directory);
 
 /*
- * engine: the one that made the run, or NULL if no engine may own it. Afterwards nothing is added
- * to the run. SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this version.
+ * Opens a run; nothing is added to it afterwards. engine: the one that made it, or NULL if no
+ * engine may own it. SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this
+ * version.
  */
 enum spex_status left_open(const char *directory, const struct engine *engine,
                            struct left_run **run, struct spex_error *error);
@@ -127,7 +128,8 @@ struct left_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start, end; /* range of AUX data in DIRECTORY/data */
     uint32_t cpus;
-    uint32_t socket_cpus;    /* two sockets: this many CPUs to each in turn; 0: one socket */
+    /* two sockets: CPUs belong to them in alternating groups of this size; 0: one socket */
+    uint32_t socket_cpus;
     bool keep, truth;        /* truth: exact counts were kept */
     bool host;               /* the command was a program of this machine */
     bool stacks, allocs;     /* call stacks and allocations were kept */
@@ -140,24 +142,26 @@ void left_about(const struct left_run *run, struct left_about *about);
 
 struct engine_totals {
     uint64_t pmu[14]; /* indexed like engine_pmu_event() */
-    uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
+    uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without an address */
     uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;       /* AUX records marked TRUNCATED */
     uint64_t cut;        /* blocks that a fault cut short */
     uint32_t tasks, processes, cpus;
-    int failed; /* errno: files could not grow; data is missing: */
+    int failed; /* errno if files could not grow; then data is missing: */
     uint64_t lost_bytes, lost_records;
-    uint64_t stacks, stacks_cut, stacks_doubted; /* call stacks; cut in the middle; doubtful */
-    uint64_t lost_stacks;                        /* stacks lost for lack of room */
-    bool no_stacks;      /* this QEMU does not show the registers that stacks need */
-    uint32_t unprofiled; /* threads without a profile */
-    uint64_t allocs;     /* records whose data is in a known block */
-    uint32_t allocators; /* functions that were found */
-    uint64_t damaged;    /* parts of the run's files that cannot be true */
-    bool full;           /* the file reached max_size: nothing was sampled from there on */
-    bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
-    bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
-    uint64_t illegal_pc; /* a process ended at this instruction, which QEMU's CPU lacks; or 0 */
+    /* call stacks; those with a gap in the middle; those that may be wrong */
+    uint64_t stacks, stacks_cut, stacks_doubted;
+    uint64_t lost_stacks; /* stacks lost for lack of room */
+    bool no_stacks;       /* this QEMU does not show the registers that stacks need */
+    uint32_t unprofiled;  /* threads without a profile */
+    uint64_t allocs;      /* records whose data is in a known block */
+    uint32_t allocators;  /* allocator functions that were found */
+    uint64_t damaged;     /* parts of the run's files that cannot be true */
+    bool full;            /* the file reached max_size: nothing was sampled after that */
+    bool untraced;    /* programs of the host could not start programs of the guest: no ptrace */
+    bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
+    /* address of an instruction that QEMU's CPU lacks and that ended a process; or 0 */
+    uint64_t illegal_pc;
     uint32_t illegal, illegal_pid;
     struct uarch_counts counts;
     uint64_t clock; /* model time at the end */
@@ -173,7 +177,7 @@ enum engine_event_kind {
     SPEX_ENGINE_COMM,
     SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
     SPEX_ENGINE_AUX,  /* DIRECTORY/data has new records: offset in the AUX area, size, aux_flags */
-    SPEX_ENGINE_LEFT, /* data that found no place: data, size; valid until the next call */
+    SPEX_ENGINE_LEFT, /* data that found no room: data, size; valid until the next call */
     SPEX_ENGINE_STACKS, /* the same for call stacks: whole records of perf.data */
 };
 
@@ -181,7 +185,7 @@ struct engine_event {
     enum engine_event_kind kind;
     uint64_t time; /* ns, model clock at 1 GHz */
     int32_t pid, tid, ppid, ptid, cpu;
-    bool first;       /* COMM, MAP: of the program itself, by its exec */
+    bool first;       /* COMM, MAP: for the program itself, from its exec */
     const char *text; /* COMM: name; MAP: path */
     uint64_t address, length, offset;
     uint32_t prot, flags;
@@ -197,8 +201,8 @@ enum spex_status left_next(struct left_run *run, struct engine_event *event,
 
 /*
  * --truth: one instruction of one process, ordered by pid and pc. With --stacks and the full model,
- * also rows for the calls from an instruction to a function, with what was counted until they
- * returned.
+ * there are also rows for the calls from an instruction to a function, with what was counted until
+ * they returned.
  */
 struct engine_truth {
     int32_t pid;
@@ -206,7 +210,7 @@ struct engine_truth {
     uint64_t target, calls; /* calls: the function called and how often; else 0 */
     uint64_t count;         /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
-    uint64_t cycles; /* the full model alone */
+    uint64_t cycles; /* only with the full model */
     uint64_t l2_miss;
 };
 /* Rows; the array belongs to the run. */

@@ -1,4 +1,4 @@
-/* Rings and the model's thread: who runs when. What words mean is in account.c. */
+/* Rings and the model's thread: who runs when. account.c defines what words mean. */
 #include "flow.h"
 
 #include "account.h"
@@ -80,7 +80,7 @@ static void *run_model(void *unused)
             continue;
         }
         __atomic_store_n(&all.model_asleep, 1, __ATOMIC_SEQ_CST);
-        if (!pump()) { /* whoever publishes from here on will wake us */
+        if (!pump()) { /* a thread that publishes words from now on will wake us */
             struct timespec until = in_a_millisecond();
             pthread_cond_timedwait(&all.work, &plugin.order.lock, &until);
         }
@@ -113,7 +113,7 @@ static uint64_t total(const struct vcpu *v)
     return v->flow->lap + (uint64_t)(v->hot->at - v->flow->ring);
 }
 
-/* The words of a ring are complete up to here and may be read. */
+/* Makes the words of a ring up to here readable. */
 static void publish(struct vcpu *v)
 {
     __atomic_store_n(&v->flow->head, total(v), __ATOMIC_SEQ_CST);
@@ -128,7 +128,7 @@ static void publish(struct vcpu *v)
 static void wait_for(struct flow *f, uint64_t tail, bool drains)
 {
     if (!all.running)
-        start_thread(); /* started only when there is something to do: QEMU forks early */
+        start_thread(); /* started only when there is work: QEMU forks early */
     while (__atomic_load_n(&f->tail, __ATOMIC_ACQUIRE) < tail) {
         take_lock();
         if (all.threaded) {
@@ -163,14 +163,14 @@ void flow_heap(struct vcpu *v, uint64_t time)
     __atomic_store_n(&f->heap_count, n + 1, __ATOMIC_RELEASE);
 }
 
-/* Notes what others did to the heap before it was this thread's turn. */
+/* Notices what others did to the heap before this thread's turn. */
 static void see_heap(struct vcpu *v)
 {
     if (plugin.user.allocs)
         flow_heap(v, allocs_time());
 }
 
-/* A thread asks whose turn it is. It counts as awake, though it may wait for the lock. */
+/* A thread asks for its turn. It counts as awake, though it may wait for the lock. */
 static void enter(struct flow *f)
 {
     __atomic_store_n(&f->inside, true, __ATOMIC_SEQ_CST);
@@ -188,7 +188,7 @@ static bool several(void)
     return __atomic_load_n(&plugin.order.count, __ATOMIC_RELAXED) > 1;
 }
 
-/* The next word at which flow_turn() is to be called. */
+/* Sets the next word at which flow_turn() is called. */
 static void set_stop(struct hot *h)
 {
     size_t step = several() ? h->vcpu->flow->words : FLOW_CHUNK, at = (size_t)(h->at - h->ring);
@@ -199,7 +199,7 @@ void flow_turn(struct hot *h)
 {
     struct vcpu *v = h->vcpu;
     struct flow *f = v->flow;
-    if (!v->live) { /* the process ends on another thread */
+    if (!v->live) { /* the process is ending on another thread */
         h->at = h->ring;
         h->stop = h->at + FLOW_CHUNK;
         return;
@@ -262,14 +262,15 @@ void flow_call(struct vcpu *v, enum flow_call call)
 
 void flow_return(struct vcpu *v, enum flow_call call, int64_t result)
 {
-    __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE); /* also if the others are gone */
+    /* even if there are no others any more */
+    __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE);
     if (!several())
         return;
     enter(v->flow);
     order_return(v->flow, call, pause_over(&v->flow->pause, result));
     leave(v->flow);
     see_heap(v);
-    set_stop(v->hot); /* this call may have made the other thread */
+    set_stop(v->hot); /* the call may have made the second thread */
 }
 
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)

@@ -114,8 +114,8 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
 /* ---- turning the process into another program ---- */
 
 /*
- * The first thread has the process's number. Whichever thread calls execve has that number
- * afterwards.
+ * The first thread has the process's number. After execve the calling thread has it, whichever it
+ * was.
  */
 static void leave(struct vcpu *v)
 {
@@ -143,7 +143,7 @@ static void log_host(struct vcpu *v, const char *path)
     task_log(&v->task, &event, path);
 }
 
-/* A program of the host takes no samples, and needs no CPU of the model's. */
+/* A host program takes no samples and needs no CPU of the model. */
 static void set_aside(struct vcpu *v)
 {
     if (v->task.unit && !v->off)
@@ -164,7 +164,7 @@ static void take_back(struct vcpu *v)
         sample_begin(v);
 }
 
-static __thread bool tells_host; /* the call under way was logged as one of a host's program */
+static __thread bool tells_host; /* the current call was logged as a host program's */
 
 static void become_host(struct vcpu *v, const struct start *start, bool at, const char *path,
                         const uint64_t *a)

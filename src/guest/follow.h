@@ -10,8 +10,8 @@ struct vcpu;
 #pragma GCC visibility push(hidden)
 
 /*
- * Starts a program of the guest and does not return. Returns if it is another kind of program or if
- * the start failed: then QEMU goes on. Everything the thread did must have been accounted for. at:
+ * Starts a guest program and does not return. Returns if it is another kind of program or if the
+ * start failed: then QEMU makes the call. Everything the thread did must have been processed. at:
  * execveat.
  */
 void follow_exec(struct vcpu *v, bool at, const uint64_t *arguments);

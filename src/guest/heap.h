@@ -18,25 +18,30 @@ enum heap_layer { HEAP_BLOCKS, HEAP_MAPS, HEAP_LAYERS };
 struct heap_block {
     uint64_t start, size;
     uint64_t born, died; /* died: 0 while it lives */
-    const void *site;    /* the user's */
+    const void *site;    /* for the caller */
     bool map;
 };
 
 struct heap;
 #define HEAP_NOW UINT64_MAX
 
-/* ended: how many ended blocks to remember; a power of two, or 0. Ends the program if there is no
- * memory. */
+/*
+ * ended: how many ended blocks to remember; a power of two, or 0. Ends the program if there is no
+ * memory.
+ */
 struct heap *heap_new(size_t ended);
 void heap_free(struct heap *heap);
-/* Changes so far. */
+/* Number of changes so far. */
 uint64_t heap_time(const struct heap *heap);
 
-/* An allocator's block. Blocks that it overlaps have ended, though nobody reported it. */
+/* Adds an allocator's block. Blocks that it overlaps have ended without anybody reporting it. */
 void heap_add(struct heap *heap, uint64_t start, uint64_t size, const void *site);
-/* The block that begins there, if any, ends. */
+/* Ends the block that begins there, if any. */
 void heap_remove(struct heap *heap, uint64_t start);
-/* Memory is mapped, replacing what was there; or unmapped: parts of older mappings may stay. */
+/*
+ * heap_map: memory is mapped and replaces what was there. heap_unmap: parts of older mappings may
+ * stay.
+ */
 void heap_map(struct heap *heap, uint64_t start, uint64_t size, const void *site);
 void heap_unmap(struct heap *heap, uint64_t start, uint64_t size);
 

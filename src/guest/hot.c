@@ -57,7 +57,7 @@ static void on_prefetch_full(unsigned vcpu, void *data)
 
 /* ---- callbacks on the hot path ---- */
 
-/* The address of the operation that is followed. */
+/* Receives the address of the followed operation. */
 static __attribute__((noinline)) void follow(struct hot *h, uint64_t va)
 {
     struct vcpu *v = h->vcpu;
@@ -69,7 +69,7 @@ static __attribute__((noinline)) void follow(struct hot *h, uint64_t va)
 }
 
 /*
- * Only the counter matters. The address of a followed operation is computed from registers where
+ * Works only on the counter. The address of a followed operation is computed from registers where
  * possible, so that most accesses need no callback. A negative counter means that there is
  * something to do.
  */
@@ -105,7 +105,7 @@ static void on_block(unsigned vcpu, void *data)
         block_slow(h, block, vcpu);
 }
 
-/* A handler of signals is entered at the block. */
+/* A signal handler is entered at the block. */
 #define WITH_SIGNAL(name, block)                                                                   \
     static void name(unsigned vcpu, void *data)                                                    \
     {                                                                                              \
@@ -189,7 +189,7 @@ static bool yields(const uint32_t *words, size_t count)
     return false;
 }
 
-/* data: the place of the instruction in its block, shifted to where it belongs. */
+/* data: the position of the instruction in its block, shifted into place. */
 static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     hot_push(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
@@ -201,7 +201,9 @@ static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
         hot_access(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
-/* These first, though others may come before them: QEMU makes no callback for them. */
+/*
+ * Pushes these accesses first, though others may come before them: QEMU has no callback for them.
+ */
 static void push_early(unsigned vcpu, const struct block *block)
 {
     for (uint32_t i = 0; i < block->timing.count; i++) {
@@ -232,7 +234,7 @@ static void on_handler_full(unsigned vcpu, void *data)
     hot_block(&plugin.hot[vcpu], data);
 }
 
-/* The stack is kept by the model's thread, where samples are taken. */
+/* The model's thread, which takes the samples, keeps the stack. */
 static inline __attribute__((always_inline)) void push_stack(unsigned vcpu,
                                                              const struct block *block)
 {
@@ -334,7 +336,7 @@ static const qemu_plugin_vcpu_mem_cb_t on_sampled[2][4] = {
     {on_store_sampled_1, on_store_sampled_2, on_store_sampled_4, on_store_sampled_8},
 };
 
-/* ---- truth without a model: the same callbacks, with everything counted ---- */
+/* ---- exact counts without a model: the same callbacks, with everything counted ---- */
 
 static void on_block_truth(unsigned vcpu, void *data)
 {
@@ -400,7 +402,7 @@ void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
         callback = plugin.user.full ? on_wide_full : on_wide;
         data = at;
     }
-    /* QEMU 7.2 gives loads to callbacks for writes and none to those for reads: ask for both. */
+    /* QEMU 7.2 reports loads to callbacks for writes, and none to those for reads: ask for both. */
     qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                      data);
 }

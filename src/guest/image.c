@@ -18,7 +18,7 @@ static bool located(const char *path, const struct image_search *search, char ou
     return n > 0 && n < IMAGE_PATH;
 }
 
-/* The first line of a script: false if it is none. */
+/* Reads the first line of a script; false if it is not a script. */
 static bool read_line(const char *file, char interpreter[IMAGE_LINE], char argument[IMAGE_LINE])
 {
     char head[IMAGE_LINE + 1];
@@ -63,7 +63,7 @@ static bool may_execute(const char *file)
     return !stat(file, &st) && S_ISREG(st.st_mode) && !faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
 }
 
-/* Finds the path in the sysroot, if a guest program is there: host tools may be there, too. */
+/* Finds the path in the sysroot if it is a guest program: host tools may be there, too. */
 static bool in_sysroot(const char *path, const struct image_search *search, char file[IMAGE_PATH])
 {
     struct elf elf;
@@ -91,7 +91,7 @@ enum image_kind image_find(const char *path, const struct image_search *search, 
             return program_kind(&elf, search);
         }
         if (status == SPEX_IO || image->scripts == IMAGE_DEPTH)
-            return IMAGE_HOST; /* may be executed, not read */
+            return IMAGE_HOST; /* may be executed, but not read */
         char(*line)[IMAGE_LINE] = image->line[image->scripts];
         if (!read_line(file, line[0], line[1]))
             return IMAGE_HOST;

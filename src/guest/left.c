@@ -1,7 +1,7 @@
 /*
- * Reads the directory of a run (run.h) once the guest has ended, for whoever finishes the file. The
- * guest may have written anything here: only regular files are opened, they are read and not
- * mapped, and each number is checked before it is used.
+ * Reads the directory of a run (run.h) after the guest has ended, to finish the file. The guest may
+ * have written anything here: only regular files are opened, they are read and not mapped, and each
+ * number is checked before it is used.
  */
 #include "left.h"
 
@@ -22,7 +22,7 @@
 
 enum {
     TASKS_MAX = 1 << 20,
-    LOGS_MAX = 256 << 20, /* bytes of all logs */
+    LOGS_MAX = 256 << 20, /* most bytes of all logs */
     COMMAND_MAX = 4 << 20,
     WAIT_TENTHS = 20, /* seconds for a child of the guest that is writing just now */
 };
@@ -55,7 +55,7 @@ bool left_read(int fd, void *data, size_t size, uint64_t at)
     return true;
 }
 
-/* A whole file in memory, with a zero after it; NULL if it is not there. */
+/* Reads a whole file into memory, with a zero after it; NULL if it does not exist. */
 static char *load(struct left_run *run, const char *name, size_t limit, size_t *size)
 {
     struct stat st;
@@ -136,7 +136,9 @@ static enum spex_status open_control(struct left_run *run, const struct engine *
                                : "%s: QEMU ended before it loaded the plugin: there is no data",
                          run->name);
     if (owner) {
-        /* The guest could not reach spex's own copy. Only the end of the data is from the file. */
+        /*
+         * The guest could not reach spex's own copy; only the end of the data comes from the file.
+         */
         c->output.keep = about.keep;
         c->output.stacks = about.stacks;
         c->output.allocs = about.allocs;
@@ -174,7 +176,7 @@ static int by_number(const void *a, const void *b)
     return ORDER(x->id, y->id);
 }
 
-/* The numbers that name files: those of threads. */
+/* Lists the numbers that name files: those of threads. */
 static bool list_tasks(struct left_run *run)
 {
     int fd = openat(run->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -201,7 +203,7 @@ static bool list_tasks(struct left_run *run)
     return dir != NULL;
 }
 
-/* Files that are not tasks are left out; a thread whose fork failed has none. */
+/* Files that are not tasks are skipped; a thread whose fork failed has no file. */
 static bool read_task(struct left_run *run, struct left_task *t)
 {
     char name[32];
@@ -318,7 +320,7 @@ bool left_remove(const char *path)
     return false;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole run ---- */
 
 void left_about(const struct left_run *run, struct left_about *about)
 {

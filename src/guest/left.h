@@ -10,22 +10,22 @@
 struct left_task {
     uint32_t id;
     struct run_task task; /* checked */
-    char *log;            /* texts of events lie in it */
+    char *log;            /* texts of events point into it */
     size_t log_size;
 };
 
-enum entry_how { /* what an older mapping contributes to a new one */
+enum entry_how { /* what a new mapping inherits from an older one */
                  ENTRY_WHOLE,
                  ENTRY_PROTECTED, /* the file */
-                 ENTRY_MOVED,     /* all but the place */
-                 ENTRY_STACK,     /* all but the name */
+                 ENTRY_MOVED,     /* everything but the address */
+                 ENTRY_STACK,     /* everything but the name */
 };
 
 struct entry {
     struct engine_event event;
     uint32_t task, order;
     enum entry_how how;
-    uint64_t from; /* an address in the older one */
+    uint64_t from; /* an address in the older mapping */
 };
 
 /* Build-ids by path. */
@@ -35,7 +35,7 @@ struct file_id {
     unsigned size;
 };
 
-/* A file of a just-in-time compiler, and its size at each time it was written. */
+/* A file of a just-in-time compiler, with its size at each time it was written. */
 struct jit_file {
     size_t task;
     uint64_t number;
@@ -58,7 +58,7 @@ struct left_run {
     int directory, control_fd;
     struct run_control control; /* flags are not used, only numbers */
     char *command;
-    const char **argv; /* words of the command: program, sysroot, cpu, command line */
+    const char **argv; /* words of `command`: program, sysroot, cpu, command line */
     const char *sysroot;
     struct left_task *tasks;
     size_t task_count, log_room;
@@ -77,22 +77,25 @@ struct left_run {
     bool no_memory;
 };
 
-/* Opens a regular file of the run, whatever lies under its name. */
+/* Opens a regular file of the run; refuses anything else that has its name. */
 int left_open_file(const struct left_run *run, const char *name, int flags, struct stat *st);
 bool left_read(int fd, void *data, size_t size, uint64_t at);
 
-/* Events of all tasks, in order of time. */
+/* Reads the events of all tasks, in order of time. */
 void left_read_events(struct left_run *run);
 void left_free_events(struct left_run *run);
-/* AUX records that say that what follows was lost. */
+/* Number of AUX records that say that data was lost after them. */
 uint64_t left_truncated(const struct left_run *run);
 
-/* left_jit.c: an event about such a file; what the files say, as mappings; the end. */
+/*
+ * left_jit.c: handles an event about such a file; adds what the files contain as mappings; frees it
+ * all.
+ */
 void left_jit_event(struct left_run *run, size_t task, const struct run_event *event,
                     const char *text);
 void left_read_jits(struct left_run *run);
 void left_free_jits(struct left_run *run);
-/* A new entry of this task; without memory one that is not kept. */
+/* Adds an entry for this task; without memory, returns one that is not kept. */
 struct entry *left_add(struct left_run *run, size_t task, enum engine_event_kind kind,
                        uint64_t time);
 

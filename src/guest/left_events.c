@@ -93,7 +93,7 @@ static const struct file_id *file_id(struct left_run *run, const char *path)
 
 /* ---- mappings ---- */
 
-/* The text outlives the entry: it belongs to a file's record or to a log. */
+/* The text outlives the entry: it belongs to the record of a file or to a log. */
 static struct entry *add_map(struct left_run *run, size_t task, const struct run_event *event,
                              const char *path, bool first)
 {
@@ -161,7 +161,7 @@ static const struct engine_event *older_map(const struct left_run *run, size_t b
         if (old->kind == SPEX_ENGINE_MAP && old->pid == pid && address - old->address < old->length)
             return old;
         if (old->kind == SPEX_ENGINE_COMM && old->pid == pid && old->first)
-            return NULL; /* another program's */
+            return NULL; /* it belongs to another program */
     }
     return NULL;
 }
@@ -175,7 +175,7 @@ static bool complete(struct left_run *run, size_t i)
         return true;
     const struct engine_event *old = older_map(run, i, m->pid, entry->from);
     switch (entry->how) {
-    case ENTRY_PROTECTED: /* if the pages are of a file, the mapping keeps its name */
+    case ENTRY_PROTECTED: /* if the pages belong to a file, the mapping keeps its name */
         if (old && *old->text == '/') {
             m->text = old->text;
             m->offset = old->offset + (m->address - old->address);
@@ -190,12 +190,12 @@ static bool complete(struct left_run *run, size_t i)
         m->text = old ? old->text : "";
         m->offset = old && *old->text == '/' ? old->offset + (entry->from - old->address) : 0;
         return true;
-    default: /* memory not mapped as a stack may be much larger than one */
+    default: /* memory not mapped as a stack may be much larger than a stack */
         if (!old || !(old->flags & MAP_STACK_FLAG))
             return false;
         m->address = old->address;
         m->length = old->length;
-        m->prot = old->prot | 3; /* glibc maps it without access because of the guard page */
+        m->prot = old->prot | 3; /* glibc maps it without access first because of the guard page */
         m->flags = old->flags;
         return true;
     }
@@ -234,7 +234,7 @@ static const char *suffix_of(enum engine_event_kind kind)
     return kind == SPEX_ENGINE_STACKS ? "stacks" : "aux";
 }
 
-/* Data left in a file of its own by a thread that was killed or found the disk full. */
+/* Data left in a separate file by a thread that was killed or found the disk full. */
 static void add_left(struct left_run *run, size_t task, enum engine_event_kind kind, uint64_t head,
                      uint64_t at)
 {
@@ -254,7 +254,7 @@ static void add_left(struct left_run *run, size_t task, enum engine_event_kind k
     left_add(run, task, kind, t->clock)->event.size = head;
 }
 
-/* A program of the host was executed; without text the one before was not. */
+/* A host program was executed; an event without text says that the previous one was not. */
 static void add_host(struct left_run *run, size_t task, const char *path)
 {
     if (!*path) {
@@ -346,7 +346,7 @@ static void read_log(struct left_run *run, size_t task)
             break;
         at = text + event.text;
     }
-    run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
+    run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half of an event */
     add_left(run, task, SPEX_ENGINE_LEFT, t->task.head, t->task.at);
     if (run->control.output.stacks || run->control.output.allocs)
         add_left(run, task, SPEX_ENGINE_STACKS, t->task.stacks_head, t->task.stacks_at);
@@ -502,7 +502,7 @@ static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
     return n;
 }
 
-/* Blocks overlap: one row an instruction. */
+/* Blocks overlap: merges rows into one per instruction. */
 static size_t merge_rows(struct engine_truth *rows, size_t count)
 {
     size_t last = 0;

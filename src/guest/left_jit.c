@@ -1,6 +1,6 @@
 /*
- * Functions made by just-in-time compilers of the guest, as mappings of one function each. They
- * come from perf-PID.map and jitdump files, with the model time of each write.
+ * Functions made by the guest's just-in-time compilers, as mappings of one function each. They come
+ * from perf-PID.map and jitdump files, with the model time of each write.
  */
 #include "left.h"
 
@@ -56,7 +56,7 @@ void left_jit_event(struct left_run *run, size_t task, const struct run_event *e
 struct reading {
     struct left_run *run;
     struct jit_file *file;
-    size_t next, used; /* write, bytes of names */
+    size_t next, used; /* next write; used bytes of names */
     bool measure;
 };
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static __thread struct vcpu *caller; /* makes the system call under way on this thread */
+static __thread struct vcpu *caller; /* the vCPU whose system call this thread is making */
 
 bool life_is_handler(uint64_t pc)
 {
@@ -68,7 +68,7 @@ struct birth {
     uint32_t number;
     int32_t cpu;
     uint64_t start;
-    bool again; /* a process that was another program before */
+    bool again; /* a process that ran another program before */
     bool child; /* the parent is known: */
     struct run_task parent;
 };
@@ -93,13 +93,13 @@ static void plan(struct birth *b, const struct vcpu *creator)
     b->start = __atomic_load_n(&plugin.run->clock[b->cpu], __ATOMIC_ACQUIRE);
     if (creator)
         b->start = later(b->start, clock_of(creator));
-    if (gone) /* a process that waits for this one does so through that one */
+    if (gone) /* a process that waits for this one does so through that entry */
         b->start = later(b->start, gone->clock);
     if (!creator)
         plugin.waits = gone;
 }
 
-/* creator: who makes the thread, NULL for the first of a process. */
+/* creator: the thread that makes this one, NULL for the first of a process. */
 static void begin_vcpu(unsigned index, struct vcpu *creator)
 {
     struct birth b;
@@ -187,8 +187,8 @@ static bool makes_thread(uint64_t flags)
 }
 
 /*
- * Waits until the thread is there, or is known to never come. Meanwhile order.c counts the creator
- * as awake.
+ * Waits until the thread exists, or is known never to come. Meanwhile order.c counts the creator as
+ * awake.
  */
 static void await_thread(struct vcpu *v, int64_t result)
 {
@@ -198,7 +198,7 @@ static void await_thread(struct vcpu *v, int64_t result)
         sched_yield();
 }
 
-/* The host had no thread for one that was announced: do not wait for its turn. */
+/* The host had no thread for one that was announced: others must not wait for its turn. */
 static void lose_thread(struct vcpu *v, int64_t result)
 {
     struct vcpu *lost = v->made ? plugin.hot[v->made - 1].vcpu : NULL;
@@ -239,7 +239,7 @@ static void in_parent(void)
         flow_after_fork();
 }
 
-/* In the child only the calling thread goes on, as a new process with an event of its own. */
+/* In the child only the calling thread continues, as a new process with an event of its own. */
 static void in_child(void)
 {
     struct vcpu *v = caller;
@@ -328,7 +328,7 @@ static void wake(struct vcpu *v, uint64_t word)
     __atomic_store_n(&plugin.user.wakes[i].word, word, __ATOMIC_RELEASE);
 }
 
-/* When a thread was last woken at this word, as far as that is remembered. */
+/* When a thread was last woken at this futex, if that is still remembered. */
 static uint64_t wake_clock(uint64_t word)
 {
     unsigned i = wake_slot(word);
@@ -337,7 +337,7 @@ static uint64_t wake_clock(uint64_t word)
                : 0;
 }
 
-/* A wait ended: time is at least where the waker's is. */
+/* A wait ended: the time is at least that of the waker. */
 static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 {
     if (!plugin.user.full)
@@ -346,7 +346,7 @@ static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
         flow_mark(v, mark, clock);
 }
 
-/* The thread stops running in the guest, or goes on. */
+/* The thread stops running guest code, or continues. */
 static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
 {
     enum flow_call kind = flow_call_kind(number, v->argument[1]);
@@ -370,7 +370,7 @@ static bool may_interrupt(uint64_t signal)
            signal != SIGBUS && signal != SIGFPE && signal != SIGSEGV && signal != SIGPIPE;
 }
 
-/* Accounts for everything the thread did. */
+/* Processes everything the thread did. */
 static void settle(struct vcpu *v)
 {
     if (plugin.user.full)
@@ -379,7 +379,7 @@ static void settle(struct vcpu *v)
         sample_settle(v);
 }
 
-/* The thread gets a name, which may be empty; one that cannot be read is refused. */
+/* The thread gets a name, which may be empty; a name that cannot be read is ignored. */
 static void log_name(struct vcpu *v, uint64_t address)
 {
     char name[16] = "";
@@ -405,7 +405,7 @@ static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t n
     log_event(v, &event, text);
 }
 
-/* The guest writes to the terminal for the first time: no more progress there. */
+/* The guest writes to the terminal for the first time: no more progress lines. */
 static void talk(void)
 {
     static const char clear[] = "\r\033[K";
@@ -425,7 +425,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     if (plugin.user.full)
         flow_mark(v, FLOW_CALL, 0);
     if (plugin.user.full &&
-        plugin.run->regions) /* what others can see of the program has happened in the model, too */
+        plugin.run->regions) /* what others can see the program do has also happened in the model */
         flow_drain(v);
     switch (number) {
     case SYS_EXIT:
@@ -507,7 +507,7 @@ static void log_map(struct vcpu *v, uint64_t address)
         allocs_mapped(path, address, a[1], a[5]);
 }
 
-/* ---- files of just-in-time compilers ---- */
+/* ---- files written by just-in-time compilers ---- */
 
 static void jit_opened(struct vcpu *v, int fd)
 {
@@ -529,7 +529,7 @@ static void jit_opened(struct vcpu *v, int fd)
     pthread_mutex_unlock(&plugin.user.lock);
 }
 
-/* The profile knows what is written from then on. */
+/* The profile records what is written from here on. */
 static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
 {
     for (size_t i = 0; i < sizeof plugin.user.jit / sizeof *plugin.user.jit; i++) {
@@ -543,7 +543,7 @@ static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
     }
 }
 
-/* A call that changed what the process has mapped. */
+/* Logs a call that changed the mappings of the process. */
 static void log_memory(struct vcpu *v, int64_t number, int64_t result)
 {
     const uint64_t *a = v->argument;

@@ -9,7 +9,7 @@
 
 #include <spex/spu.h>
 
-enum { SYS_VCPUS = 64 }; /* the most that a machine can have here */
+enum { SYS_VCPUS = 64 }; /* the most vCPUs that we support */
 
 /* The engine's handler of register accesses. Encodings as SPEX_SYSREG. */
 struct machine_handler {
@@ -29,14 +29,16 @@ struct machine {
     enum spex_status (*open)(unsigned vcpus, unsigned version,
                              const struct machine_handler *handler, struct spex_error *error);
 
-    /* A register of QEMU's own; false if it is absent or computed. */
+    /* One of QEMU's own registers; false if it is absent or computed. */
     bool (*sysreg)(unsigned vcpu, unsigned enc, uint64_t *value);
     uint64_t (*x)(unsigned vcpu, unsigned reg); /* exact at the entry of a block; 31 is SP */
     unsigned (*el)(unsigned vcpu);
     bool (*aarch64)(unsigned vcpu);
     unsigned (*current)(void); /* the vCPU of this thread */
-    /* Where QEMU keeps PSTATE; or NULL: then a block's Exception level is taken when it is
-     * translated. */
+    /*
+     * Where QEMU keeps PSTATE; or NULL: the Exception level of a block is then the one at
+     * translation.
+     */
     const uint32_t *(*pstate)(unsigned vcpu);
 
     /*
@@ -50,7 +52,7 @@ struct machine {
     /* Level of a private peripheral interrupt of a vCPU at the GICv3. */
     void (*ppi)(unsigned vcpu, unsigned intid, bool level);
 
-    /* The system counter as the guest reads it (CNTPCT_EL0); false if it cannot be known. */
+    /* The system counter as the guest reads it (CNTPCT_EL0); false if it is not available. */
     bool (*counter)(uint64_t *count);
 
     /*
@@ -60,7 +62,7 @@ struct machine {
      */
     void (*skip)(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t value);
 
-    bool io_addresses; /* physical addresses of device memory are right */
+    bool io_addresses; /* physical addresses of device memory are correct */
 };
 
 extern const struct machine machine_qemu72, machine_qemu11;

@@ -18,7 +18,8 @@ void *need(void *memory)
 void need_end(int error, const char *what)
 {
     static bool ending;
-    if (plugin.run) /* a program; of a machine nothing is kept but what the guest has written */
+    /* only a program's run has files to keep; for a machine, only the guest's own */
+    if (plugin.run)
         task_failed(error);
     if (plugin.user.full && !__atomic_exchange_n(&ending, true, __ATOMIC_RELAXED))
         flow_rescue();

@@ -6,9 +6,9 @@
 #ifndef GUEST_NEED_H
 #define GUEST_NEED_H
 
-/* Memory just asked for; does not return if it is NULL. */
+/* For memory just allocated; does not return if it is NULL. */
 void *need(void *memory);
-/* error: of errno.h, what spex says about the run; what: for the user, with what to do. */
+/* error: an errno value for spex; what: a message for the user, with what to do. */
 _Noreturn void need_end(int error, const char *what);
 
 #endif

@@ -18,10 +18,10 @@
 enum {
     FEW = 64,       /* words in a turn of threads that take lines from each other, or wait */
     MANY = 4096,    /* words in a turn of threads that do not */
-    WINDOW = 16384, /* cycles of a turn: others may see its writes early by that much */
-    LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
-    NOT_SEEN = 1,   /* how often a thread in a call has run, before anybody looked */
-    ODD = 20000,    /* looks at a thread that sleeps where nothing of the guest can wake it */
+    WINDOW = 16384, /* cycles in a turn: others may see its writes early by that much */
+    LOOK = 5,       /* milliseconds after which a waiting thread checks on the holder */
+    NOT_SEEN = 1,   /* value of runs for a thread in a call that was not checked yet */
+    ODD = 20000,    /* checks of a thread that sleeps where nothing in the guest can wake it */
 };
 
 static bool away(const struct flow *f)
@@ -29,7 +29,7 @@ static bool away(const struct flow *f)
     return __atomic_load_n(&f->away, __ATOMIC_ACQUIRE);
 }
 
-/* When it goes on: at the end of its timeout, unless others let it go on before. */
+/* When it continues: at the end of its timeout, unless others wake it earlier. */
 static uint64_t time_of(const struct flow *f, bool words)
 {
     uint64_t clock = account_clock(f);
@@ -41,8 +41,8 @@ static uint64_t time_of(const struct flow *f, bool words)
 }
 
 /*
- * The flow furthest behind in modelled time, among those that run or have words. limit: how far it
- * may be accounted for.
+ * The flow furthest behind in modelled time, among those that run or have words. limit: how far its
+ * words may be processed.
  */
 static struct flow *first(uint64_t *limit, bool *ready)
 {
@@ -69,7 +69,7 @@ static struct flow *first(uint64_t *limit, bool *ready)
     return best;
 }
 
-/* Finds out which threads held for a descriptor may go on, because it is ready. */
+/* Finds which of the threads held for a descriptor may continue, because it is ready. */
 static void look_at_descriptors(void)
 {
     if (!plugin.order.called)
@@ -98,7 +98,7 @@ static struct flow *next(void)
             account_turn(f, limit, UINT32_MAX);
             continue;
         }
-        unsigned i = 0; /* no thread is left that could wake it: an old wake was forgotten */
+        unsigned i = 0; /* no thread is left that could wake it: an old wake was lost */
         while (i < plugin.order.count && !account_waits(plugin.order.flows[i]))
             i++;
         if (i == plugin.order.count)
@@ -116,12 +116,12 @@ static void give(struct flow *f)
     pthread_cond_signal(&f->turn);
 }
 
-/* ---- what the kernel says about threads ---- */
+/* ---- thread states from the kernel ---- */
 
 enum host_state {
     HOST_RUNS,
     HOST_SLEEPS,    /* asleep in the guest's system call */
-    HOST_ELSEWHERE, /* sleeps, but not there: it waits for a lock of QEMU */
+    HOST_ELSEWHERE, /* asleep elsewhere: it waits for a lock in QEMU */
     HOST_GONE
 };
 
@@ -138,7 +138,7 @@ static bool read_of(int tid, const char *name, char *text, size_t size)
     return n > 0;
 }
 
-/* The letter that Linux has for what a thread does; 0 if it is gone. */
+/* Linux's letter for the state of a thread; 0 if it is gone. */
 static char state_letter(int tid)
 {
     char text[512];
@@ -172,7 +172,7 @@ static enum host_state host_state(const struct flow *f)
                                                                           : HOST_ELSEWHERE;
 }
 
-/* How often a thread has run so far, by its context switches. */
+/* How often a thread has run so far, counted by its context switches. */
 static uint64_t times_run(int tid)
 {
     static const char word[] = "voluntary_ctxt_switches:";
@@ -201,7 +201,7 @@ static bool inside(const struct flow *f)
 
 /*
  * Waits until a thread in a call is back or sleeps in that call, however long the host takes.
- * Returns whether it sleeps; *waited: whether that was not so at once.
+ * Returns whether it sleeps; *waited: was that not so at once?
  */
 static bool await(const struct flow *f, bool *waited)
 {
@@ -238,8 +238,8 @@ static bool may_come(const struct flow *f)
 /*
  * Waits until all threads that may be coming back are back or asleep. A thread that was still
  * running may have woken one that we had already seen asleep, so with --deterministic no thread may
- * have run between two looks at all of them. That takes five times as long with many threads:
- * otherwise it is enough that all were seen as they should be.
+ * have run between two checks of all of them. That takes five times as long with many threads;
+ * without the option one check of each is enough.
  */
 static void await_all(void)
 {
@@ -311,7 +311,7 @@ static bool looks_on(int tid)
     return false;
 }
 
-/* Whether all threads sleep, not counting those that ask whose turn it is. */
+/* Are all threads asleep, not counting those that ask for a turn? */
 static bool look_at_all(uint64_t *times)
 {
     DIR *threads = opendir("/proc/self/task");
@@ -332,7 +332,7 @@ static bool look_at_all(uint64_t *times)
 
 /*
  * Are all threads of this process asleep, except those that ask for a turn? One thread may wake
- * another unseen, so no thread may have run between two looks.
+ * another unseen, so no thread may have run between two checks.
  */
 static bool all_quiet(void)
 {
@@ -351,7 +351,7 @@ static bool look_at_holder(uint64_t moves, unsigned times)
     if (!h || plugin.order.moves != moves || times < 2 || inside(h) ||
         __atomic_load_n(&plugin.order.wanted, __ATOMIC_SEQ_CST))
         return false;
-    if (!h->tid || (h->pausing && away(h))) /* its thread has not begun; or its time is not up */
+    if (!h->tid || (h->pausing && away(h))) /* its thread has not begun; or its time has not come */
         return false;
     enum host_state state = host_state(h);
     if (state == HOST_ELSEWHERE)
@@ -378,7 +378,7 @@ static bool signalled(const sigset_t *before)
 
 /*
  * Sleeps briefly while a thread waits for its turn. A thread held for a descriptor, while all
- * others wait too, waits for the descriptor instead: something may come from outside.
+ * others wait too, waits for the descriptor instead: an event may come from outside.
  */
 static void sleep_a_little(struct flow *f)
 {
@@ -417,7 +417,7 @@ static void wait_for_turn(struct flow *f, bool in_block)
             moves = plugin.order.moves;
             times = 0;
         }
-        if ((f->pausing || was_held) && signalled(&before)) { /* from outside: at once */
+        if ((f->pausing || was_held) && signalled(&before)) { /* a signal from outside: at once */
             f->pausing = false;
             f->held = 0;
         }
@@ -427,20 +427,20 @@ static void wait_for_turn(struct flow *f, bool in_block)
 }
 
 /*
- * Waits for the turn of a thread that may be back. A holder that still waits for its time gives
- * way.
+ * Waits for the turn of a thread that may be back. A holder that is still waiting for its time
+ * gives way.
  */
 static void take_turn(struct flow *f, bool in_block)
 {
     const struct flow *h = plugin.order.holder;
-    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others thought */
-    if (h && h != f && h->pausing && away(h))            /* something came from outside */
+    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others assumed */
+    if (h && h != f && h->pausing && away(h))            /* an event came from outside */
         give(NULL);
     if (plugin.order.holder != f)
         wait_for_turn(f, in_block);
 }
 
-/* The next thread to look chooses who goes on. */
+/* The next thread that checks chooses who continues. */
 static void let_go(void)
 {
     plugin.order.unsettled = true;
@@ -450,7 +450,7 @@ static void let_go(void)
         pthread_cond_signal(&f->turn);
 }
 
-/* ---- what threads do ---- */
+/* ---- what threads report ---- */
 
 /*
  * Sets the length of the next turn. Threads that take lines from each other get short turns, and so
@@ -458,8 +458,7 @@ static void let_go(void)
  */
 static void set_words(struct flow *f)
 {
-    uint64_t taken = timing_branch_taken(f->core), clock = account_clock(f),
-             took = clock - f->since;
+    uint64_t taken = timing_lines_taken(f->core), clock = account_clock(f), took = clock - f->since;
     bool alone = taken == f->taken;
     f->taken = taken;
     f->since = clock;
@@ -477,7 +476,7 @@ void order_begin(struct flow *f)
 {
     pthread_cond_init(&f->turn, NULL);
     f->words = FEW;
-    if (plugin.order.count == 1) { /* the one that makes the second */
+    if (plugin.order.count == 1) { /* called by the thread that makes the second one */
         plugin.order.flows[0]->calls = false;
         give(plugin.order.flows[0]);
     }
@@ -492,7 +491,7 @@ void order_end(struct flow *f)
     if (plugin.order.gone_count < sizeof plugin.order.gone / sizeof *plugin.order.gone && f->tid)
         plugin.order.gone[plugin.order.gone_count++] = f->tid;
     plugin.order.left = plugin.order.left == f ? NULL : plugin.order.left;
-    plugin.order.word = ORDER_ANY; /* whoever joins it */
+    plugin.order.word = ORDER_ANY; /* the thread that joins it */
     if (plugin.order.holder == f || !plugin.order.holder)
         let_go();
 }
@@ -523,7 +522,7 @@ void order_check(struct flow *f, bool in_block)
     take_turn(f, in_block);
 }
 
-/* The thread held longest among those at a word. */
+/* Of the threads held at a futex, the one held longest. */
 static struct flow *held_at(uint64_t word)
 {
     struct flow *first = NULL;
@@ -535,7 +534,7 @@ static struct flow *held_at(uint64_t word)
     return first;
 }
 
-/* Threads that a call may wake go on into the kernel first, so that it finds them there. */
+/* Threads that a call may wake enter the kernel first, so that the call finds them there. */
 static void let_in(uint64_t word, uint64_t most)
 {
     struct flow *f;
@@ -567,7 +566,7 @@ static void let_woken_in(const struct flow *f, enum flow_call call)
 /*
  * Must the thread be held before it enters the kernel? A thread that waits at a futex is held, or
  * the host's clock would end its wait. It is let in when another thread's call wakes it or modelled
- * time has passed; to other threads it looks slow to make its call. A thread that waits for a
+ * time has passed; other threads only see that its call is slow. A thread that waits for a
  * descriptor is held until the descriptor is ready in the thread's turn: inside the kernel, the
  * host would choose which of several threads gets the data.
  */
@@ -580,7 +579,7 @@ static bool to_be_held(const struct flow *f)
            value == (uint32_t)f->vcpu->argument[2];
 }
 
-/* May the call sleep in the kernel while others go on? */
+/* May the call sleep in the kernel while others continue? */
 static bool may_sleep(const struct flow *f, enum flow_call call)
 {
     if (!f->ready.count)
@@ -603,7 +602,7 @@ void order_call(struct flow *f, enum flow_call call)
     f->held = to_be_held(f) ? ++plugin.order.holds : 0;
     f->pausing = f->pause.kind == PAUSE_SLEEP || (f->held && f->pause.kind != PAUSE_NONE);
     plugin.order.left = f;
-    /* it may make room for one that writes, or write what wakes one */
+    /* it may make room for a writer, or write what wakes a reader */
     plugin.order.calls |= call != FLOW_FUTEX_WAIT;
     if (plugin.order.holder == f)
         let_go();

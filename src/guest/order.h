@@ -27,22 +27,23 @@
 
 struct order {
     pthread_mutex_t lock; /* lock over all flows and the model */
-    uint32_t wanted;      /* threads that are about to take it, but not to look whose turn it is */
+    /* threads that are about to take it, for other reasons than asking for a turn */
+    uint32_t wanted;
     struct flow *flows[MAX_VCPUS];
     unsigned count;
-    struct flow *holder; /* the thread whose turn it is; one thread alone needs none */
-    uint64_t moves;      /* counts what holders do */
+    struct flow *holder; /* the thread whose turn it is; NULL if there is only one thread */
+    uint64_t moves;      /* how often holders have done something */
     /* a thread in a call may be coming back: */
     bool unsettled;
     struct flow *left; /* the last thread that began to wait */
     uint64_t word;     /* threads waiting at this futex; ORDER_ANY: at any */
     bool calls;        /* threads waiting for something else */
-    bool settling;     /* a thread is checking whether any comes back */
+    bool settling;     /* a thread is checking whether others come back */
     bool called;       /* a call may have made a descriptor ready */
-    int gone[64];      /* threads that are about to end, host's numbers */
+    int gone[64];      /* threads that are about to end, by host thread id */
     unsigned gone_count;
-    uint64_t holds; /* counts threads that were held (struct flow) */
-    uint64_t busy;  /* cycles of threads that have ended */
+    uint64_t holds; /* how often threads were held (struct flow) */
+    uint64_t busy;  /* cycles used by threads that have ended */
 };
 
 /* Call all of these with the lock held, on the flow's own thread. */
@@ -51,16 +52,15 @@ struct order {
 void order_begin(struct flow *f);
 void order_end(struct flow *f);
 /*
- * Called when the thread has done a little. If its turn is over, waits for the next one. in_block:
- * the thread is inside guest code, which QEMU may want to stop: then this may return early.
+ * Called when the thread has done a little work. If its turn is over, waits for the next one.
+ * in_block: the thread is inside guest code, which QEMU may want to stop: then this may return
+ * early.
  */
 void order_check(struct flow *f, bool in_block);
-/*
- * The thread makes a system call, and is back. over: it has waited for as long as it was to wait.
- */
+/* The thread makes a system call; is back. over: it waited for its full time. */
 void order_call(struct flow *f, enum flow_call call);
 void order_return(struct flow *f, enum flow_call call, bool over);
-/* In the child of a fork: only f is left, or no thread of the guest (NULL). */
+/* In the child of a fork: only f is left, or no guest thread (NULL). */
 void order_in_child(struct flow *f);
 
 #pragma GCC visibility pop

@@ -8,7 +8,7 @@
 
 enum { GENERATIONS = 64 };
 
-/* When a host process was started, and by whom; 0 if there is no such process. */
+/* When a host process started, and its parent; 0 if there is no such process. */
 static uint64_t started(int32_t pid, int32_t *parent)
 {
     char name[64], text[1024];
@@ -19,7 +19,7 @@ static uint64_t started(int32_t pid, int32_t *parent)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *at =
-        strrchr(text, ')'); /* the last ')', since the name before it may contain any */
+        strrchr(text, ')'); /* the last ')', since the name before it may contain others */
     uint64_t start = 0;
     *parent = 0;
     for (int field = 3; at && field <= 22 && (at = strchr(at, ' ')); field++) {

@@ -9,15 +9,15 @@
 #include "run.h"
 
 /*
- * The entry of this process or of an ancestor; NULL if there is none. *same: true if it is this
- * process's own.
+ * The entry of this process or of an ancestor; NULL if there is none. *same: it is this process's
+ * own.
  */
 struct run_gone *origin_find(struct run_control *run, bool *same);
 /* Leaves an entry for this process. */
 void origin_leave(struct run_control *run, uint32_t task, uint64_t clock);
-/* Passes time on to whoever waits for a process. */
+/* Passes the time on to a process that waits for this one. */
 void origin_reach(struct run_gone *gone, uint64_t clock);
-/* The clock of a child of this process, by its number: 0 if it is not known. */
+/* The clock of a child of this process, by process id; 0 if it is not known. */
 uint64_t origin_clock(struct run_control *run, int32_t host_pid);
 
 #endif

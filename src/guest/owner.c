@@ -37,7 +37,7 @@ static int serve(const char *path, int flags)
 
 static void *keep(void *unused)
 {
-    bool apart = !unshare(CLONE_FS); /* its own root; descriptors are everybody's */
+    bool apart = !unshare(CLONE_FS); /* with a separate root; descriptors are shared */
     pthread_mutex_lock(&owner.lock);
     owner.asked = false;
     pthread_cond_broadcast(&owner.change);
@@ -54,7 +54,7 @@ static void *keep(void *unused)
     return unused;
 }
 
-/* Needs both locks. The thread gets its own root before the guest's call changes the root. */
+/* Needs both locks. The thread gets a separate root before the guest's call changes it. */
 static void begin(void)
 {
     pthread_t thread;

@@ -9,9 +9,12 @@
 
 #include <stdint.h>
 
-/* A system call of the guest begins: from here on a thread opens files if it may change them. */
+/*
+ * A system call of the guest begins: if it may change the rights, a thread opens files from here
+ * on.
+ */
 void owner_call(int64_t number);
-/* Like open with mode 0600, and unlink. */
+/* Like open with mode 0600, and like unlink. */
 int owner_open(const char *path, int flags);
 int owner_unlink(const char *path);
 /* Called before and after a fork. The child starts with the forking thread's rights. */

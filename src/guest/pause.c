@@ -24,7 +24,7 @@ enum {
 
 #define SECOND UINT64_C(1000000000)
 
-/* A time in guest memory. */
+/* Reads a time in guest memory. */
 static bool read_time(uint64_t at, uint64_t *ns)
 {
     int64_t t[2];
@@ -50,9 +50,9 @@ static void set_until(struct vcpu *v, enum pause_kind kind, uint64_t id, uint64_
 }
 
 /*
- * A time that the host's clock must reach, for a timer or for others than this process's threads:
- * the host gets a time equally far ahead on its own clock, and the guest gets its own value back
- * after the call.
+ * A time that the host's clock must reach, for a timer or for threads of other processes: the host
+ * gets a time equally far ahead on its own clock, and the guest gets its own value back after the
+ * call.
  */
 static void lend(struct vcpu *v, uint64_t at)
 {

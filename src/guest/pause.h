@@ -14,7 +14,7 @@ enum pause_kind {
     PAUSE_NONE,
     PAUSE_SLEEP, /* only time ends it */
     PAUSE_FUTEX, /* time or another thread of the process ends it */
-    PAUSE_OTHER, /* anything may end it; the host's clock decides */
+    PAUSE_OTHER, /* anything may end it; the host's clock decides when */
 };
 
 struct pause {
@@ -22,18 +22,18 @@ struct pause {
     bool until;     /* time is absolute, not a duration */
     uint64_t time;  /* cycles at 1 GHz */
     int64_t result; /* result of a call that timed out */
-    void *lent;     /* guest memory that says another time while the call lasts, or NULL */
+    void *lent;     /* guest memory that holds another time during the call, or NULL */
     uint64_t own[2];
 };
 
-/* A system call begins: what v->argument says. */
+/* A system call begins: finds out how long it waits, from v->argument. */
 void pause_find(struct vcpu *v, int64_t number);
 static inline bool pause_over(const struct pause *pause, int64_t result)
 {
     return pause->kind != PAUSE_NONE && pause->result == result;
 }
 
-/* The wait is over, and it is the thread's turn: time has passed. */
+/* The wait is over, and it is the thread's turn: lets time pass. */
 void pause_account(struct vcpu *v, int64_t result);
 
 #endif

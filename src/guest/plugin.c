@@ -1,4 +1,4 @@
-/* libspex-qemu.so: where QEMU enters. The work is in user.c and system.c. */
+/* libspex-qemu.so: its entry points for QEMU. The work is in user.c and system.c. */
 #include "plugin.h"
 #include "system.h"
 #include "user.h"
@@ -18,7 +18,7 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv);
 
-/* Compared by hand: a sanitizer treats memory between a program's constants as out of bounds. */
+/* Compares by hand: a sanitizer treats memory between a program's constants as out of bounds. */
 __attribute__((no_sanitize("address"))) static bool has_text(const char *from, size_t size,
                                                              const char *text)
 {
@@ -32,7 +32,7 @@ __attribute__((no_sanitize("address"))) static bool has_text(const char *from, s
     return false;
 }
 
-/* Looks for text in what QEMU's program has mapped to read. */
+/* Searches for text in the memory that QEMU's program has mapped readable. */
 static int find_text(struct dl_phdr_info *info, size_t size, void *text)
 {
     (void)size;

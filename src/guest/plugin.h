@@ -1,7 +1,7 @@
 /*
  * The plugin's one global object. QEMU's callbacks carry no pointer of ours, so it has a name, and
- * everything that more than one file uses hangs off it. Its parts are in the object itself and not
- * behind pointers, so that a callback reaches its vCPU in one instruction.
+ * everything that more than one file uses is in it. Its parts are embedded, not behind pointers, so
+ * that a callback reaches its vCPU in one instruction.
  */
 #ifndef GUEST_PLUGIN_H
 #define GUEST_PLUGIN_H
@@ -15,7 +15,7 @@
 
 /* Facts about QEMU 7.2, found by qemu72.c when it is opened. */
 struct qemu72 {
-    struct qemu72_layout {        /* where the pieces lie */
+    struct qemu72_layout {        /* offsets of members */
         size_t env, cp_regs;      /* offsets in ARMCPU */
         size_t xregs, pc, pstate; /* offsets in env */
     } at;
@@ -35,14 +35,14 @@ struct qemu11 {
 };
 
 struct plugin {
-    uint64_t pace; /* sampled detail: cycles << SPEX_FAR_FRACTION of one operation */
+    uint64_t pace; /* sampled detail: average time of an operation, cycles << SPEX_FAR_FRACTION */
     /* user mode */
     struct hot hot[MAX_VCPUS];
     struct user user;
     struct order order;
     struct run_control *run; /* shared by the processes of a run; NULL in system mode */
     /*
-     * A host program that may wait for this process, or NULL: when we end, our time becomes its
+     * Entry of a host program that may wait for this process, or NULL: when we end, it gets our
      * time.
      */
     struct run_gone *waits;

@@ -57,7 +57,7 @@ static void read_path(struct program *p, uint64_t address)
     set_path(p, *path ? path : NULL);
 }
 
-/* Finds its code through the entry, which both the file and the loader name. */
+/* Finds its code from the entry point, which both the file and the loader give. */
 static void find_code(struct program *p, uint64_t entry)
 {
     struct elf elf;
@@ -82,7 +82,7 @@ void program_find(struct program *p, uint64_t pc, uint64_t sp, bool registers)
         p->sve = value[AUX_HWCAP] >> HWCAP_SVE_BIT & 1;
         p->sme = value[AUX_HWCAP2] >> HWCAP2_SME_BIT & 1;
     }
-    if (qemu_plugin_path_to_binary) { /* QEMU 10.0 has lost these functions */
+    if (qemu_plugin_path_to_binary) { /* QEMU 10.0 removed these functions */
         set_path(p, qemu_plugin_path_to_binary());
         p->start = qemu_plugin_start_code();
         p->end = qemu_plugin_end_code();

@@ -12,12 +12,12 @@
 struct program {
     char path[PATH_MAX]; /* absolute, or empty */
     uint64_t start, end,
-        entry;     /* bounds of its code; entry: what runs first, perhaps the dynamic linker */
-    uint64_t vdso; /* where it is, or 0 */
-    bool sve, sme; /* the CPU has them */
+        entry; /* bounds of its code; entry: the first instruction, perhaps of the dynamic linker */
+    uint64_t vdso; /* address, or 0 */
+    bool sve, sme; /* does the CPU have them? */
 };
 
-/* pc, sp: of the first instruction. registers: memory and sp can be read. */
+/* pc, sp: at the first instruction. registers: memory and sp can be read. */
 void program_find(struct program *program, uint64_t pc, uint64_t sp, bool registers);
 
 #endif

@@ -105,7 +105,7 @@ static bool read_aarch64(unsigned vcpu)
 
 static unsigned current(void)
 {
-    return 0; /* no function here looks at the number */
+    return 0; /* no function here uses the number */
 }
 
 static const uint32_t *where_pstate(unsigned vcpu)
@@ -235,7 +235,7 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
     uint64_t frequency = 0;
     (void)vcpus;
     (void)version;
-    (void)handler; /* the engine does the accesses itself */
+    (void)handler; /* the engine makes the accesses itself */
     for (unsigned i = 0; i < 32; i++)
         if (!plugin.qemu11.x[i].known)
             return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s%u",

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- QEMU 7.2 from outside: our own declarations of what its binary exports ---- */
+/* ---- QEMU 7.2: our own declarations of what its binary exports ---- */
 
 #define WEAK __attribute__((weak, visibility("default")))
 extern WEAK void *qemu_get_cpu(int index);
@@ -30,7 +30,7 @@ extern WEAK void qemu_mutex_unlock_iothread(void);
 extern WEAK int64_t qemu_clock_get_ns(int clock);
 extern WEAK unsigned gt_cntfrq_period_ns(void *cpu);
 extern WEAK char vmstate_arm_cpu[];
-extern WEAK char hw_compat_7_1[], hw_compat_7_2[]; /* machines of 7.1 in 7.2, of 7.2 in 8.0 */
+extern WEAK char hw_compat_7_1[], hw_compat_7_2[]; /* for machines of 7.1 in 7.2, of 7.2 in 8.0 */
 extern WEAK __thread void *current_cpu;
 
 /* One of QEMU's System registers. */
@@ -118,7 +118,7 @@ static unsigned vcpu_of(const void *env)
     return 0;
 }
 
-/* Blocks are shared between vCPUs, so info may be another vCPU's copy: only env tells who. */
+/* Blocks are shared between vCPUs, so info may be another vCPU's copy: only env is reliable. */
 static unsigned enc_of(const struct reg_info *info)
 {
     return SPEX_SYSREG(info->op0, info->op1, info->crn, info->crm, info->op2);
@@ -152,7 +152,7 @@ static void on_write(void *env, const struct reg_info *info, uint64_t value)
 
 /* ---- address translation ---- */
 
-/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (D24.7, PMBSR_EL1). */
+/* Fault Status Code, as in PMBSR_ELx.MSS and ESR_ELx (D24.7, PMBSR_EL1). */
 static unsigned fault_code(const struct mmu_fault *f)
 {
     unsigned level = (unsigned)f->level & 3;
@@ -252,7 +252,7 @@ static const char *prove(unsigned vcpu)
     if ((pstate & 3) > 1 ||
         plugin.qemu72.cpu[vcpu].env[plugin.qemu72.at.pstate + 4] != 1) /* SP bits; AArch64 */
         return "PSTATE";
-    /* Out of reset the MMU is off: an address is itself, or one that no PE has. */
+    /* After reset the MMU is off: the result is the same address, or an impossible one. */
     uint64_t pa = 0;
     unsigned fsc = 1, el = pstate >> 2 & 3;
     bool stage2 = true;
@@ -263,9 +263,12 @@ static const char *prove(unsigned vcpu)
     return NULL;
 }
 
-/* ---- registers of ours ---- */
+/* ---- our registers ---- */
 
-/* Adds it to every vCPU; lowest_el is the lowest Exception level that may name it at all. */
+/*
+ * Adds the register to every vCPU; lowest_el is the lowest Exception level that may access it at
+ * all.
+ */
 static void define(const char *name, unsigned enc, unsigned lowest_el, bool writable)
 {
     static const int rights[4] = {0xff, 0xfc, 0xf0, 0xc0}; /* read and write from EL0..EL3 up */
@@ -304,7 +307,7 @@ static void define_all(unsigned version)
     }
     for (unsigned i = 0; i < plugin.qemu72.vcpus; i++) {
         struct reg_info *r =
-            find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has seen it */
+            find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has checked it */
         r->reset = spex_field_set(r->reset, SPEX_ID_AA64DFR0_EL1_PMSVer, version);
     }
 }

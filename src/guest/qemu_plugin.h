@@ -89,7 +89,7 @@ void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t id,
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin_udata_cb_t cb, void *data);
 void qemu_plugin_outs(const char *text);
 
-/* the user-mode program; 10.0 has lost these functions */
+/* the user-mode program; removed in 10.0 */
 #define QEMU_PLUGIN_WEAK __attribute__((weak, visibility("default")))
 QEMU_PLUGIN_WEAK const char *qemu_plugin_path_to_binary(void);
 QEMU_PLUGIN_WEAK uint64_t qemu_plugin_start_code(void);

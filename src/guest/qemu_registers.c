@@ -26,7 +26,7 @@ size_t qemu_register_read(struct qemu_register where, void *to, size_t size)
     if (!bytes)
         bytes = g_byte_array_new();
     g_byte_array_set_size(bytes, 0);
-    /* Up to version 5 the result is a number, which may be -1: only what was written counts. */
+    /* Up to version 5 the result is a number, which may be -1: only the bytes written count. */
     if (!qemu_plugin_read_register(where.handle, bytes))
         return 0;
     memcpy(to, bytes->data, bytes->size < size ? bytes->size : size);

@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A handle of QEMU, which may be NULL, and whether we have it. */
+/* QEMU's handle, which may be NULL, and whether we have it. */
 struct qemu_register {
     void *handle;
     bool known;
 };
 
-/* Calls back for each register; on a vCPU's thread. api: QEMU's version of the interface. */
+/* Calls found for each register; on a vCPU's thread. api: QEMU's version of the interface. */
 void qemu_registers_find(unsigned api, void (*found)(const char *name, struct qemu_register where));
-/* Copies at most size bytes; how many the register has, 0 if it cannot be read. */
+/* Copies at most size bytes; returns the register's size, 0 if it cannot be read. */
 size_t qemu_register_read(struct qemu_register where, void *to, size_t size);
 
 #endif

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-enum { MAX = 4096 }; /* instructions of a block */
+enum { MAX = 4096 }; /* most instructions in a block */
 
-static bool copied; /* QEMU copies instructions: since version 3 */
+static bool copied; /* since version 3 of the interface, QEMU copies instructions */
 
 static void translate(struct qemu_plugin_tb *tb)
 {

@@ -34,7 +34,7 @@ enum {
     RECVMMSG = 243,
 };
 
-enum { MOST = 4096 }; /* descriptors of a call */
+enum { MOST = 4096 }; /* most descriptors in a call */
 
 static void add(struct ready *r, int fd, short events)
 {
@@ -84,7 +84,7 @@ static bool is_stream(int fd, bool write, mode_t *type)
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || flags & (O_NONBLOCK | O_PATH) || fstat(fd, &s))
         return false;
-    *type = s.st_mode & S_IFMT; /* none: an event counter and the like */
+    *type = s.st_mode & S_IFMT; /* 0 for event counters and similar */
     return (flags & O_ACCMODE) != (write ? O_RDONLY : O_WRONLY) &&
            (!*type || *type == S_IFIFO || *type == S_IFSOCK);
 }
@@ -117,7 +117,8 @@ static void find_write(struct ready *r, int fd, uint64_t size)
 }
 
 /*
- * False for a call with a set of signals, which only the kernel can let in, and for a timeout of 0.
+ * False for a call with a set of signals, which only the kernel can wait for, and for a timeout of
+ * 0.
  */
 static bool waits(uint64_t time, uint64_t signals)
 {

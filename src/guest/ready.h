@@ -13,12 +13,12 @@ struct vcpu;
 
 struct ready {
     struct pollfd *files;
-    unsigned count, room; /* count 0: not known, or it does not wait */
-    bool writes;          /* it writes: it may wait even where there is room, */
-    bool much;            /* because it writes more than a pipe must accept at once */
+    unsigned count, room; /* count 0: not known, or the call does not wait */
+    bool writes;          /* it writes: it may wait even if there is room */
+    bool much;            /* because it writes more than a pipe accepts at once */
 };
 
-/* A system call begins: what v->argument says. */
+/* A system call begins: finds its descriptors, from v->argument. */
 void ready_find(struct vcpu *v, int64_t number);
 /* Is one of the descriptors ready? Waits up to this many milliseconds. */
 bool ready_look(const struct ready *ready, int wait);

@@ -1,5 +1,5 @@
 /*
- * Samples only parts of a run: between two marker functions of the program, by words on a FIFO
+ * Samples only parts of a run: between two marker functions of the program, on commands from a FIFO
  * (--control), after a delay, or until the file reaches its limit. A thread checks whenever its
  * unit may take a sample, and every REGION_POLL operations while sampling is off.
  */
@@ -10,7 +10,7 @@
 
 enum { REGION_POLL = 1024 };
 
-/* Whether the run is sampled now. */
+/* Is the run being sampled now? */
 static inline bool region_on(const struct run_control *run, uint64_t clock)
 {
     return clock >= run->delay && !__atomic_load_n(&run->disabled, __ATOMIC_RELAXED) &&

@@ -90,8 +90,8 @@ static bool read_host(const void *from, void *to, size_t size)
 }
 
 /*
- * Finds where guest memory begins, mostly 0: QEMU's variable, or else the host offset at which the
- * program's code is found.
+ * Finds where guest memory begins, which is 0 in most cases: from QEMU's variable, or else from
+ * where the program's code is in host memory.
  */
 static bool find_memory(uint64_t pc)
 {
@@ -162,7 +162,7 @@ uint64_t regs_read(unsigned vcpu, unsigned reg)
 static int (*read_vector)(void *, struct qemu_plugin7_bytes *, int);
 static size_t env_offset; /* offset of the CPU's state in QEMU's object; 0: unknown */
 
-enum { /* numbers that QEMU's debugger interface has for them */
+enum { /* register numbers in QEMU's debugger interface */
        VECTOR_Z = 0,
        VECTOR_P = 34,
        VECTOR_GRANULES = 51, /* VG: 64-bit pieces of a vector */
@@ -171,7 +171,7 @@ enum { /* numbers that QEMU's debugger interface has for them */
 };
 
 /*
- * Does the CPU's state begin at this offset of QEMU's object? Every register that QEMU shows must
+ * Does the CPU's state begin at this offset in QEMU's object? Every register that QEMU shows must
  * be there.
  */
 static bool is_env(const char *at, const uint64_t registers[33])
@@ -180,8 +180,8 @@ static bool is_env(const char *at, const uint64_t registers[33])
 }
 
 /*
- * The object points to the state, which comes after it in the same memory. An offset is accepted if
- * all general registers are there and SP and PC are not zero.
+ * The object points to the state, which follows it in the same memory. An offset is accepted if all
+ * general registers are there and SP and PC are not zero.
  */
 bool regs_open_vectors(unsigned vcpu)
 {

@@ -16,7 +16,7 @@
 bool regs_open(unsigned api);
 /* Called on the first thread; pc: where the first block is. */
 bool regs_find(uint64_t pc);
-/* In system mode instead of these two, on a vCPU's thread: uses only the official interface. */
+/* Replaces these two in system mode, on a vCPU's thread: uses only the official interface. */
 bool regs_find_system(unsigned api);
 /* The flags for callbacks that read registers. */
 enum qemu_plugin_cb_flags regs_flags(void);
@@ -25,21 +25,21 @@ enum qemu_plugin_cb_flags regs_flags(void);
  * accesses?
  */
 bool regs_anywhere(void);
-/* 0..30 X, 31 SP, 32 PC; of the thread's own vCPU. Exact at the entry of a block only. */
+/* 0..30 X, 31 SP, 32 PC; for the thread's own vCPU. Exact at the entry of a block only. */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
 /*
  * SVE registers, exact at the same points as those above and also before an SVE load or store.
- * False if this QEMU does not show them or its CPU has none. Call once, at the entry of the first
- * block.
+ * False if this QEMU does not show them or its CPU has none. Call it once, at the entry of the
+ * first block.
  */
 enum { REGS_VECTOR = 256 }; /* bytes of the largest one */
 bool regs_open_vectors(unsigned vcpu);
-unsigned regs_vector_length(void); /* bytes, of the thread's own vCPU as it is now; 0: no SVE */
+unsigned regs_vector_length(void); /* bytes, for the thread's own vCPU as it is now; 0: no SVE */
 void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
 void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
-/* Where an address of the guest is in this process. */
+/* The address in this process of a guest address. */
 uint64_t regs_host(uint64_t address);
-/* X29, X30 and SP, for QEMUs that do not tell where they are. */
+/* X29, X30 and SP, for versions of QEMU in which their location is not known. */
 struct regs_copy {
     uint64_t x29, x30, sp;
 };
@@ -49,10 +49,10 @@ struct regs_copy {
  * NULL if it was not found this time.
  */
 const uint64_t *regs_stack_pointer(unsigned vcpu);
-bool regs_places(void); /* can they be found? */
+bool regs_places(void); /* can their location be found? */
 /* Copies guest memory; false if it is not mapped. */
 bool regs_memory(uint64_t address, void *to, unsigned size);
-/* The area of guest memory that address lies in, as the host has mapped it. */
+/* The area of guest memory that contains address, as mapped by the host. */
 bool regs_area(uint64_t address, uint64_t *start, uint64_t *end);
 
 #endif

@@ -41,7 +41,7 @@ enum {
     RUN_ENDED = 256,
     RUN_GONE = 1024,
     RUN_RESERVE = 256 << 10,
-    RUN_TRUTH = 1 << 20,    /* bytes that N.truth grows by; rows do not cross them */
+    RUN_TRUTH = 1 << 20,    /* bytes that N.truth grows by; a row lies in one piece */
     RUN_STACKS = 256 << 10, /* bytes of N.stacks */
     RUN_DOOR = 40,
     RUN_PASS = 16,
@@ -50,18 +50,18 @@ enum {
 /* Settings needed at the end of a run; any value is harmless. */
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
-    uint64_t start; /* start of the AUX data in `data` */
+    uint64_t start; /* offset in `data` where the AUX data begins */
     uint64_t keep, truth, stacks, allocs;
 };
 
 #define RUN_NO_TASK UINT32_MAX
 
-/* A process that became another program, or is about to (origin.h). */
+/* A process that has become another program, or is about to (origin.h). */
 struct run_gone {
     int32_t host_pid;
-    uint32_t task;    /* task that it used to be, or RUN_NO_TASK */
+    uint32_t task;    /* the task it was, or RUN_NO_TASK */
     uint64_t started; /* start time of the host's process, since process ids are reused */
-    uint64_t clock;   /* clock of the process, or of the last one it started that has ended */
+    uint64_t clock; /* clock of the process, or of the last process started by it that has ended */
 };
 
 struct run_control {
@@ -77,11 +77,11 @@ struct run_control {
     uint32_t zva_bytes; /* bytes that DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
-    bool truth_parts;                           /* count only inside the regions (region.h) */
-    bool stacks;                                /* keep call stacks */
-    bool allocs;                                /* keep allocations */
-    bool deterministic;                         /* waits end in modelled time (pause.h) */
-    bool regions;                               /* sampling is not on all the time (region.h): */
+    bool truth_parts;   /* count only inside the regions (region.h) */
+    bool stacks;        /* keep call stacks */
+    bool allocs;        /* keep allocations */
+    bool deterministic; /* waits end in modelled time (pause.h) */
+    bool regions;       /* sampling may be off for parts of the run (region.h): */
     char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
     uint64_t delay;                             /* cycles without samples at the beginning */
     uint64_t max_size;                          /* bytes of `data` with records; 0: any */
@@ -92,34 +92,36 @@ struct run_control {
     uint32_t tasks;                    /* threads so far */
     uint32_t cpus;                     /* highest CPU number used, plus one */
     uint32_t failed;                   /* errno of the first file that could not be made or grown */
-    uint32_t unprofiled;               /* threads that could not be */
+    uint32_t unprofiled;               /* threads without files */
     uint64_t lost_bytes, lost_records; /* lost for lack of room in `data` */
     uint32_t disabled;                 /* no samples now: switched off by a marker or --control */
     uint32_t full;                     /* max_size was reached */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
-    uint64_t lost_stacks;              /* call stacks that found no room there */
+    uint64_t lost_stacks;              /* call stacks that found no room */
     uint32_t no_stacks;                /* this QEMU does not show the stack pointer */
-    uint32_t allocators;               /* functions that allocate, in all that was loaded */
+    uint32_t allocators;               /* allocator functions, in all loaded files */
     uint32_t shown, talked; /* spex shows progress on the terminal; the guest has written to it */
-    uint32_t no_registers;  /* this QEMU shows no registers: faults are not given back */
+    /* this QEMU shows no registers: blocks cut by faults are counted whole */
+    uint32_t no_registers;
     struct {
         int32_t host_pid;
         uint64_t clock;
-    } ended[RUN_ENDED]; /* processes by number: their last clock, for who waits for them */
+        /* last clock of ended processes, by process id, for those that wait for them */
+    } ended[RUN_ENDED];
     struct run_gone gone[RUN_GONE]; /* indexed by number */
     uint64_t busy[RUN_CPUS / 64];   /* CPU numbers in use */
     uint64_t clock[RUN_CPUS];       /* when the last thread left that CPU */
-    /* `data`: written by whoever holds its lock (flock) */
+    /* `data` is written by the process that holds its lock (flock) */
     uint32_t closed;        /* the run is being read: nothing is added any more */
     uint64_t end;           /* end of the last whole AUXTRACE record */
-    uint64_t chunks;        /* number of these */
+    uint64_t chunks;        /* number of AUXTRACE records */
     uint64_t aux[RUN_CPUS]; /* bytes so far in each CPU's AUX area */
 };
 
 /* The unit's PMU events in the order of enum spex_pmu_event. */
 extern const uint16_t run_events[RUN_EVENTS];
 
-enum run_unseen { /* sampled operations whose data address the engine does not show */
+enum run_unseen { /* why the engine does not show the data address of a sampled operation */
                   RUN_UNSEEN_ZVA,
                   RUN_UNSEEN_PREFETCH,
                   RUN_UNSEEN_SVE,
@@ -130,21 +132,21 @@ enum run_unseen { /* sampled operations whose data address the engine does not s
 struct run_task {
     int32_t pid, tid, ppid, ptid, cpu;
     int32_t host_pid;
-    uint32_t ended; /* finished in good order */
+    uint32_t ended; /* ended normally */
     uint64_t start; /* model clock */
-    uint64_t clock; /* last known */
+    uint64_t clock; /* last known value */
     uint64_t pmu[RUN_EVENTS];
     uint64_t unseen[RUN_UNSEEN_COUNT];
     uint64_t interrupts; /* PMBIRQ served */
     uint64_t cut;        /* blocks that a fault cut short */
     uint64_t head;       /* bytes of whole records in N.aux ... */
-    uint64_t at;         /* ... which are in `data` already if it ends after this place, not 0 */
+    uint64_t at; /* ... which are already in `data` if it ends after this offset; 0: they are not */
     uint64_t stacks_head, stacks_at; /* the same for N.stacks */
     uint64_t stacks;                 /* call stacks made, */
     uint64_t stacks_cut;             /* stacks with frames left out in the middle, */
     uint64_t stacks_doubted;         /* stacks with frames that may be wrong */
     uint64_t allocs;                 /* records whose data was in a block */
-    uint64_t illegal_pc; /* address at which the program ended, perhaps because of it; or 0 */
+    uint64_t illegal_pc; /* address of an instruction that may have ended the program; or 0 */
     uint32_t illegal;    /* the instruction there */
     struct uarch_counts counts;
 };
@@ -159,8 +161,8 @@ enum run_event_type {
     RUN_JIT,  /* file of a just-in-time compiler: number, bytes written; text: path once opened */
     RUN_FORK, /* this task begins */
     RUN_EXIT,
-    RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */
-    RUN_HOST, /* a program of the host is about to be executed; text: path, empty if it was not */
+    RUN_AUX,  /* a buffer is in `data`: offset in the AUX area, bytes, PERF_RECORD_AUX flags */
+    RUN_HOST, /* a host program is about to be executed; text: path, empty if it was not */
 };
 
 struct run_event {
@@ -174,17 +176,19 @@ struct run_event {
 /* Exact counts of one block or one instruction, in N.truth. */
 struct run_truth {
     uint64_t pc;
-    uint64_t count; /* instructions: block != 0: times the block was entered */
+    uint64_t count; /* of an instruction: times executed; block != 0: times the block was entered */
     uint32_t block; /* instructions of the block; 0: this is a row of one instruction */
     uint32_t call;  /* not 0: this row is a struct run_call */
-    uint64_t cut;   /* instruction: counted with its block but never executed */
+    uint64_t cut;   /* of an instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles;        /* full model only: parts of a cycle (BLAME_CYCLE) */
     uint64_t l2_miss, none; /* none: padding to the size of struct run_call */
 };
 
-/* In place of a run_truth: calls from an instruction to a function, with what was counted until
- * they returned. */
+/*
+ * Takes the place of a run_truth: calls from an instruction to a function, with what was counted
+ * until they returned.
+ */
 enum {
     RUN_OPERATIONS,
     RUN_L1_MISS,
@@ -198,7 +202,7 @@ enum {
 };
 struct run_call {
     uint64_t site, calls;
-    uint32_t block, call; /* 0, 1 */
+    uint32_t block, call; /* always 0 and 1 */
     uint64_t target, counts[RUN_COUNTS];
 };
 _Static_assert(sizeof(struct run_call) == sizeof(struct run_truth), "they share a file");

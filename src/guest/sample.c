@@ -1,6 +1,6 @@
 /*
- * One sample in user mode: when the unit is asked, what becomes of the operation
- * that it takes, and what a fault changes.
+ * One sample in user mode: when the unit is asked, what happens to the operation that it takes, and
+ * what a fault changes.
  */
 #include "base/bits.h"
 #include "need.h"
@@ -20,7 +20,7 @@ void sample_force(struct vcpu *v, bool on)
     v->forced = on;
 }
 
-/* Notes how many operations after the current block the wanted one comes. */
+/* Sets how many operations after the current block the wanted one comes. */
 static void arm(struct vcpu *v, uint64_t operations)
 {
     v->hot->left = (int64_t)(operations < NEVER ? operations : NEVER);
@@ -226,8 +226,8 @@ bool sample_fault(uint64_t frame)
 }
 
 /*
- * A signal handler is about to be entered. The frame says where the program was:
- * after the last block, or, after a fault, inside it.
+ * A signal handler is about to be entered. The frame says where the program was: after the last
+ * block or, after a fault, inside it.
  */
 void sample_signalled(struct vcpu *v)
 {

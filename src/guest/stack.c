@@ -47,13 +47,13 @@ static void cut_to(struct stack *s, size_t i)
         s->gap = 0;
 }
 
-/* Full: those in the middle go. */
+/* Drops frames in the middle, since there is no room. */
 static void make_room(struct stack *s)
 {
     struct stack_frame *f = frames_of(s);
     size_t top = top_of(s);
     memmove(f + STACK_KEPT + 1, f + top - STACK_KEPT + 1, STACK_KEPT * sizeof *f);
-    s->room->signal_count = 0; /* where they are is not known any more */
+    s->room->signal_count = 0; /* it is not known any more where they are */
     s->gap = STACK_KEPT;
     s->top = f + 2 * STACK_KEPT;
 }
@@ -71,7 +71,9 @@ static size_t first_of(const struct stack_room *room, size_t handlers)
     return handlers ? room->signals[handlers - 1] : 1;
 }
 
-/* Of the frames first..last, whose stack pointers fall: the last that is not below sp, or first-1.
+/*
+ * Among frames first..last, whose stack pointers decrease: the last one that is not below sp, or
+ * first-1.
  */
 static size_t last_above(const struct stack_frame *f, size_t first, size_t last, uint64_t sp)
 {
@@ -104,8 +106,8 @@ static bool match(struct stack *s, uint64_t pc, uint64_t sp)
 }
 
 /*
- * A function that called something at this stack pointer goes on: what it called ends. False if
- * there is none.
+ * The function that called something at this stack pointer continues: what it called has ended.
+ * False if there is none.
  */
 static bool unwind(struct stack *s, uint64_t sp)
 {
@@ -124,7 +126,7 @@ static bool unwind(struct stack *s, uint64_t sp)
     return false;
 }
 
-/* Ends frames up to sp; doubt: it is not certain that this is right. */
+/* Ends frames up to sp; doubt: this may be wrong. */
 static void drop(struct stack *s, uint64_t sp, bool doubt)
 {
     struct stack_frame *f = frames_of(s);
@@ -147,7 +149,7 @@ struct parked {
     uint64_t since;
 };
 
-/* Shared by the process: a coroutine may go on in another thread. */
+/* Shared by the process: a coroutine may continue in another thread. */
 static struct {
     pthread_mutex_t lock;
     uint64_t sp[STACK_PARKED]; /* stack pointer of each innermost frame; 0: free */
@@ -171,7 +173,7 @@ static void forget(size_t i)
         all.used--;
 }
 
-/* A slot for one with this stack pointer, which no two can have. */
+/* A slot for a stack with this stack pointer, which is unique. */
 static size_t slot_for(uint64_t sp, size_t bytes)
 {
     for (;;) {
@@ -226,7 +228,7 @@ static void unpark(struct stack *s, struct parked *p, uint64_t by)
     s->top = room->frames + p->count;
 }
 
-/* Whether this stack expects control to come back to pc. */
+/* Does this stack expect control to return to pc? */
 static bool waits_for(const struct parked *p, uint64_t pc)
 {
     uint64_t sp = p->frames[p->count - 1].sp;
@@ -236,7 +238,7 @@ static bool waits_for(const struct parked *p, uint64_t pc)
     return false;
 }
 
-/* How sure we are that control came back to a stack that was left. */
+/* How certain it is that control came back to a stack that was left. */
 enum resume {
     RESUME_CALL,   /* control went to a return address, with that call's stack pointer */
     RESUME_INSIDE, /* inside the function that left, at that stack pointer (glibc's swapcontext) */
@@ -274,7 +276,7 @@ static bool resume(struct stack *s, const struct stack_arrival *a, enum resume h
     return found < STACK_PARKED;
 }
 
-/* A new stack: a coroutine begins, whose end returns to X30. */
+/* Begins a new stack: a coroutine, which returns to X30 at its end. */
 static void begin_other(struct stack *s, const struct stack_arrival *a)
 {
     pthread_mutex_lock(&all.lock);
@@ -290,7 +292,7 @@ static void begin_other(struct stack *s, const struct stack_arrival *a)
 /* Go's frame record is below the stack pointer: 8 bytes, 24 while it clears or copies memory. */
 enum { RECORD_BELOW = 24 };
 
-/* The stack pointer got a register's value: another stack, or another place of this one. */
+/* The stack pointer was set from a register: it is on another stack, or elsewhere on this one. */
 static void moved(struct stack *s, const struct stack_arrival *a)
 {
     bool call = a->turn == STACK_CALL;
@@ -348,7 +350,7 @@ void stack_signal(struct stack *s, uint64_t pc, uint64_t was, uint64_t sp, uint6
 void stack_signal_end(struct stack *s, uint64_t pc, uint64_t sp, uint64_t x30)
 {
     struct stack_room *room = s->room;
-    if (!room->signal_count) { /* return from a handler that was not noticed */
+    if (!room->signal_count) { /* return from a handler that was not seen to start */
         if (sp > s->top->sp)
             drop(s, sp - 1, true);
         return;
@@ -358,7 +360,7 @@ void stack_signal_end(struct stack *s, uint64_t pc, uint64_t sp, uint64_t x30)
     uint64_t old = (at.back & ~FLAGS) - 4;
     s->moved = room->moved >> (room->signal_count - 1) & 1;
     cut_to(s, interrupted - 1);
-    if (pc != old && (x30 & ~FLAGS) == old) /* the handler made it call another function */
+    if (pc != old && (x30 & ~FLAGS) == old) /* the handler made it continue in another function */
         push(s, old, at.sp);
     else if (sp != at.sp && sp > s->top->sp)
         drop(s, sp - 1, true);
@@ -366,7 +368,7 @@ void stack_signal_end(struct stack *s, uint64_t pc, uint64_t sp, uint64_t x30)
 
 /* ---- samples ---- */
 
-/* Frames from number i down to number `last`. */
+/* Writes the frames from number i down to `last`. */
 static size_t put(const struct stack *s, size_t i, size_t last, uint64_t mark, uint64_t *chain,
                   unsigned *notes)
 {

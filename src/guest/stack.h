@@ -21,12 +21,13 @@
 #include <stdint.h>
 
 enum {
-    STACK_ROOM = 1 << 16,  /* frames */
-    STACK_KEPT = 1 << 14,  /* frames kept at each end when it is full */
-    STACK_CHAIN = 512,     /* frames of a sample; of a deeper stack one half from each end */
-    STACK_SIGNALS = 32,    /* handlers in handlers */
-    STACK_PARKED = 4096,   /* stacks of the process that nobody runs on */
-    STACK_BYTES = 64 << 20 /* and what they take */
+    STACK_ROOM = 1 << 16, /* frames */
+    STACK_KEPT = 1 << 14, /* frames kept at each end when it is full */
+    /* most frames in a sample; a deeper stack keeps half of them from each end */
+    STACK_CHAIN = 512,
+    STACK_SIGNALS = 32,    /* nesting of handlers */
+    STACK_PARKED = 4096,   /* most stacks that no thread is running on */
+    STACK_BYTES = 64 << 20 /* and the most memory they take */
 };
 
 /* What the last instruction of a block does, and whether the block may have moved to another stack.
@@ -36,7 +37,7 @@ enum stack_turn {
     STACK_CALL,
     STACK_JUMP, /* through a register */
     STACK_RETURN,
-    STACK_START, /* no block: the thread begins */
+    STACK_START, /* not a block: the thread begins */
     STACK_MOVES = 8
 };
 
@@ -46,23 +47,23 @@ struct stack_frame {
 };
 enum {
     STACK_DOUBT = 1,  /* frames above it may be wrong or missing */
-    STACK_SIGNAL = 2, /* a handler interrupted it: 4 after the instruction it goes on with */
+    STACK_SIGNAL = 2, /* a handler interrupted it: 4 after the instruction that continues */
 };
 
 struct stack_room {
     struct stack_frame frames[STACK_ROOM + 1]; /* number 0 means none */
     uint32_t signals[STACK_SIGNALS];           /* first frame of each handler */
     uint32_t signal_count;
-    uint32_t moved; /* a bit for each: s->moved when it came */
+    uint32_t moved; /* a bit for each: s->moved when the signal came */
 };
 
 struct stack {
     struct stack_frame *top, *end;
-    const void *last;   /* kept for the caller: the block entered last */
-    const uint64_t *sp; /* kept for the caller: guest's stack pointer; before it X30, X29, ... */
+    const void *last;   /* for the caller: the block entered last */
+    const uint64_t *sp; /* for the caller: the guest's stack pointer; before it X30, X29, ... */
     struct stack_room *room;
     uint32_t gap; /* not 0: frames between this and the next are missing */
-    bool moved;   /* the stack pointer got a register's value since the last arrival */
+    bool moved;   /* the stack pointer was set from a register since the last arrival */
 };
 
 /* Control arrived at pc, after a block that ended with turn and before the address `next`. */
@@ -74,7 +75,7 @@ struct stack_arrival {
 void stack_begin(struct stack *stack);
 void stack_end(struct stack *stack);
 
-/* True if that was all. */
+/* Handles the common case; true if that was all. */
 static inline __attribute__((always_inline)) bool
 stack_quick(struct stack *s, unsigned turn, uint64_t next, uint64_t pc, uint64_t sp)
 {
@@ -95,28 +96,28 @@ stack_quick(struct stack *s, unsigned turn, uint64_t next, uint64_t pc, uint64_t
     return turn == STACK_JUMP && top->sp >= sp;
 }
 
-/* Does the rest when stack_quick() was false. */
+/* Handles the other cases, when stack_quick() was false. */
 void stack_arrive(struct stack *stack, const struct stack_arrival *arrival);
 
 /*
- * A signal handler is entered, with the stack pointer sp and, in X30, the address of the code
- * that ends it; the thread was at pc with its stack pointer at was.
+ * A signal handler is entered, with the stack pointer sp and, in X30, the address of the code that
+ * ends it; the thread was at pc with its stack pointer at was.
  */
 void stack_signal(struct stack *stack, uint64_t pc, uint64_t was, uint64_t sp, uint64_t x30);
-/* The handler is over, by rt_sigreturn: the thread goes on with these registers. */
+/* rt_sigreturn ends the handler: the thread continues with these registers. */
 void stack_signal_end(struct stack *stack, uint64_t pc, uint64_t sp, uint64_t x30);
 
 enum stack_note { STACK_CUT = 1, STACK_DOUBTED = 2 };
 /*
- * The frames, innermost first: return addresses, and `mark` where some are missing or what comes
- * before may be wrong. Returns how many words, at most 2 * STACK_CHAIN.
+ * Writes the frames, innermost first: return addresses, and `mark` where some are missing or where
+ * the preceding ones may be wrong. Returns the number of words, at most 2 * STACK_CHAIN.
  */
 size_t stack_chain(const struct stack *stack, uint64_t mark, uint64_t *chain, unsigned *notes);
 
 /* Does this instruction set the stack pointer from a register that is not the frame pointer? */
 bool stack_moves(uint32_t word);
 
-/* Nobody else runs in the child of a fork. */
+/* In the child of a fork there are no other threads. */
 void stack_forked(void);
 
 #endif

@@ -47,7 +47,7 @@ void start_free(struct start *start)
     free(start->text);
 }
 
-/* QEMU cuts the argument at commas. */
+/* QEMU splits the argument at commas. */
 static bool escape_commas(const char *text, char *out, size_t size)
 {
     size_t n = 0;
@@ -62,7 +62,7 @@ static bool escape_commas(const char *text, char *out, size_t size)
     return true;
 }
 
-/* Variables of the guest that QEMU or its own dynamic linker would take for theirs. */
+/* Is this a variable for the guest that QEMU or its dynamic linker would also react to? */
 static bool is_meant_for_guest(const char *variable)
 {
     return (!strncmp(variable, "QEMU_", 5) || !strncmp(variable, "LD_PRELOAD=", 11) ||
@@ -83,8 +83,8 @@ static void add(struct command *c, const char *option, const char *value)
 }
 
 /*
- * QEMU 7.2 makes a list of the environment in which the last comes first, later ones keep the
- * order. What is meant for the guest alone goes by options.
+ * QEMU 7.2 turns the environment into a list with the last variable first; later versions keep the
+ * order. Variables only for the guest are passed by options.
  */
 static bool set_environment(struct command *c, char *const *environment, bool from_guest,
                             bool keeps)
@@ -151,7 +151,7 @@ void start_guest(const struct start *start, const char *directory, const struct 
                 add(&c, words[i], NULL);
             syscall(SYS_execveat, AT_FDCWD, start->word[START_QEMU], c.argv, c.environment, 0,
                     START_MAGIC);
-            if (errno == ENOSYS) /* when QEMU 7.2 runs us: then execve is not filtered, either */
+            if (errno == ENOSYS) /* when QEMU 7.2 runs us: then execve is not filtered either */
                 syscall(SYS_execve, start->word[START_QEMU], c.argv, c.environment);
         }
     } else {

@@ -1,7 +1,6 @@
 /*
- * QEMU's command line for a program of the guest, wherever it is started from: by spex, by the
- * guest (follow.c), by a program of this machine (trace.c). The file `engine` of a run has the
- * parts that are the same for all.
+ * QEMU's command line for a guest program, whoever starts it: spex, the guest (follow.c), or a host
+ * program (trace.c). The file `engine` of a run has the parts common to all.
  */
 #ifndef GUEST_START_H
 #define GUEST_START_H
@@ -35,10 +34,10 @@ bool start_read_open(int fd, struct start *start);           /* closes it */
 void start_free(struct start *start);
 
 /*
- * Becomes QEMU with this program. path is what execve was given: its last part is the name of the
- * process. from_guest: the guest made the environment, and its LD_PRELOAD is for itself, not for
- * QEMU. control: an open descriptor of that file, if the process can no longer open it, or -1.
- * Returns only on failure, with errno set.
+ * Replaces this process by QEMU with the program. path is what execve was given: its last part is
+ * the name of the process. from_guest: the guest made the environment, and its LD_PRELOAD is for
+ * the guest, not for QEMU. control: an open descriptor of that file, if the process can no longer
+ * open it, or -1. Returns only on failure, with errno set.
  */
 void start_guest(const struct start *start, const char *directory, const struct image *image,
                  const char *path, char *const *argv, char *const *environment, bool from_guest,

@@ -23,7 +23,7 @@ static bool begins_with(const char *name, const char *start)
     return !strncmp(name, start, strlen(start));
 }
 
-/* Rows with a scalar base: their names end with _ss and _si. */
+/* Rows with a scalar base: their names end in _ss and _si. */
 static bool decode_contiguous(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
 {
     unsigned replicated = begins_with(name, "LD1RQ") ? 16 : begins_with(name, "LD1RO") ? 32 : 0;
@@ -125,7 +125,7 @@ static bool decode_za(const char *name, uint32_t w, const struct spex_op *op, st
     return true;
 }
 
-/* The forms of PRFB, PRFH, PRFW, PRFD: those of loads of as many bytes. */
+/* The forms of PRFB, PRFH, PRFW, PRFD: those of loads with the same number of bytes. */
 static bool decode_prefetch(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
 {
     unsigned vl = op->vector_bits / 8, log = w >> 13 & 3;
@@ -204,7 +204,7 @@ static bool is_there(uint64_t va)
     return regs_memory(va & BITS(55, 0), &byte, 1);
 }
 
-/* Elements from the first active to the last one, in runs. */
+/* Lists the elements from the first active to the last one, in runs. */
 static void list_runs(const struct sve *s, uint64_t base, unsigned first, unsigned last,
                       unsigned run, struct sve_list *list)
 {
@@ -213,8 +213,8 @@ static void list_runs(const struct sve *s, uint64_t base, unsigned first, unsign
         if (s->faults_first && (va ^ base) >> 12 && !is_there(va))
             return;
         uint64_t part = end - va < run ? end - va : run;
-        if (s->faults_first && (va ^ (va + part - 1)) >>
-                                   12) /* only up to the end of the page: what follows may fault */
+        if (s->faults_first &&
+            (va ^ (va + part - 1)) >> 12) /* only to the end of the page: what follows may fault */
             part = 4096 - va % 4096;
         if (s->hint && part > 64 - va % 64) /* line by line */
             part = 64 - va % 64;

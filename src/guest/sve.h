@@ -1,8 +1,8 @@
 /*
  * SVE and SME loads, stores and prefetches in user mode. QEMU makes no memory callback for them,
- * but before such an instruction its registers are exact: a callback there works out what it will
- * access (Arm ARM C4.1, SVE memory; the forms are those of a64.def). Predicates are read at a
- * sample of other SVE operations, too.
+ * but before such an instruction its registers are exact: a callback there computes what it will
+ * access (Arm ARM C4.1, SVE memory; the forms are those of a64.def). Predicates are also read for
+ * samples of other SVE operations.
  */
 #ifndef GUEST_SVE_H
 #define GUEST_SVE_H
@@ -15,7 +15,7 @@ enum sve_form {
     SVE_ONE,        /* one element for all lanes: LD1R */
     SVE_OFFSETS,    /* base + a vector of offsets */
     SVE_BASES,      /* a vector of bases + offset */
-    SVE_PREDICATED, /* no access: an operation whose predicate is of interest */
+    SVE_PREDICATED, /* no access: an operation whose predicate matters */
 };
 
 struct sve {
@@ -24,7 +24,7 @@ struct sve {
     uint8_t index;            /* SVE_NO_REG, X, or OFFSETS: Z */
     uint8_t predicate;        /* P */
     uint8_t element;          /* bytes of an element in registers */
-    uint8_t size;             /* bytes that an element has in memory, of all vectors */
+    uint8_t size;             /* bytes of an element in memory, for all vectors together */
     uint8_t shift;            /* shift of the index */
     uint8_t extend;           /* OFFSETS: 0 64 bits, 1 unsigned 32, 2 signed 32 */
     bool store, faults_first; /* first-fault and non-fault loads */
@@ -36,10 +36,10 @@ struct sve {
 enum {
     SVE_NO_REG = 0xff,
     SVE_ITEMS = 64,
-    SVE_RUN = 8, /* bytes: what the model takes at a time */
+    SVE_RUN = 8, /* bytes that the model handles at a time */
 };
 
-/* False for what is not such an instruction, or not known here (SVE2.1). */
+/* False for other instructions, and for those not known here (SVE2.1). */
 bool sve_decode(uint32_t word, const struct spex_op *op, struct sve *sve);
 
 struct sve_list {
@@ -48,12 +48,12 @@ struct sve_list {
         uint32_t size;
     } item[SVE_ITEMS];
     unsigned count;
-    uint64_t events; /* partial and empty predicate */
-    bool skipped;    /* the lowest element is inactive: its place is */
+    uint64_t events; /* events for a partial and an empty predicate */
+    bool skipped;    /* the lowest element is inactive: its address is here */
     uint64_t lowest;
 };
 
-/* The next instruction's accesses on this vCPU: runs of at most `run` bytes, or elements. */
+/* Lists the next instruction's accesses on this vCPU: runs of at most `run` bytes, or elements. */
 void sve_list(const struct sve *sve, unsigned vcpu, unsigned run, struct sve_list *list);
 
 #endif

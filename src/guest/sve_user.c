@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { RUN = 64 }; /* bytes, of what only a record shows */
+enum { RUN = 64 }; /* bytes, if only a record shows them */
 
 const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 {

@@ -95,7 +95,7 @@ void system_refresh(struct sys_vcpu *v, unsigned enc)
         unit_log_set(&v->unit, enc, value);
 }
 
-/* A number for the address space: its ASID, which is in TTBR0 or TTBR1 of EL1 or of a VHE host. */
+/* A number for the address space: the ASID, which is in TTBR0 or TTBR1 of EL1 or of a VHE host. */
 static uint64_t address_space(const struct sys_vcpu *v)
 {
     static const unsigned tables[] = {SPEX_SYSREG(3, 0, 2, 0, 0), SPEX_SYSREG(3, 0, 2, 0, 1),
@@ -162,7 +162,10 @@ static void open_system(void)
     plugin.sys.zva_bytes = 64;
     if (plugin.sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))
         plugin.sys.zva_bytes = 4u << (dczid & 15);
-    /* 7.2 shows neither these accesses nor, here, the registers; spex vm leaves SVE off there. */
+    /*
+     * QEMU 7.2 shows neither these accesses nor, here, the registers; spex vm switches SVE off
+     * there.
+     */
     plugin.sys.vectors = plugin.sys.config.vector_bits && plugin.sys.machine->skip &&
                          regs_find_system(plugin.sys.api) && regs_open_vectors(0);
     for (unsigned i = 0; i < plugin.sys.vcpus; i++)
@@ -210,7 +213,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     return b;
 }
 
-/* Blocks are never freed: a core may remember them, and the same code comes back. */
+/* Blocks are never freed: a core may refer to them, and the same code may come back. */
 static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
     struct block **slot = &plugin.sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];

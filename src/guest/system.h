@@ -12,8 +12,8 @@
 struct qemu_plugin_tb;
 
 /*
- * From the plugin's installation. id: the plugin's; api: QEMU's plugin API; vcpus:
- * how many the machine starts with; arguments as NAME=VALUE. 0 if well.
+ * Called when the plugin is installed. id: the plugin's; api: version of QEMU's plugin API; vcpus:
+ * how many the machine starts with; arguments are NAME=VALUE. Returns 0 on success.
  */
 int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **argv);
 
@@ -21,8 +21,8 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
 void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count);
 
 /*
- * The vCPU took an exception: a synchronous one of the instruction at from, or from is where
- * it will go on. For machines that report exceptions.
+ * The vCPU took an exception: a synchronous one of the instruction at from; otherwise from is where
+ * it will continue. For machines that report exceptions.
  */
 void system_exception(unsigned vcpu, bool synchronous, uint64_t from);
 

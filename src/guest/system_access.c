@@ -58,8 +58,8 @@ static __attribute__((noinline)) void keep(struct sys_vcpu *v, const struct insn
 }
 
 /*
- * The model takes 48 bits of an address. The address space is among the upper ones: its number, or
- * one that none has for the addresses that all share.
+ * Makes the word of an access. The model takes 48 bits of an address. The upper ones contain the
+ * address space: its number, or an unused number for addresses that all spaces share.
  */
 static timing_access word_of(const struct sys_vcpu *v, const struct insn *insn, uint64_t va)
 {
@@ -130,7 +130,7 @@ static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, v
 
 /*
  * QEMU 11.1 crashes in an SVE gather load, and in a load that must not fault, if it has to call
- * back for it (a host page that it did not look up).
+ * back for it (in a host page that it did not look up).
  */
 static bool must_not_watch(const struct spex_op *op)
 {

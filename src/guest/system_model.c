@@ -1,6 +1,7 @@
 /*
  * The account of time in system mode, with details near samples (detail.h): one block at a time,
- * when it is over. Several vCPUs run side by side; where they meet, they take turns, in no order.
+ * when it has ended. Several vCPUs run side by side; when they share state they take turns, in no
+ * fixed order.
  */
 #include "plugin.h"
 
@@ -66,7 +67,7 @@ void system_store(struct sys_vcpu *v, timing_access word, unsigned size)
 
 /* ---- blocks ---- */
 
-/* DC ZVA accesses were noted at the entry of the block: puts them where they belong. */
+/* DC ZVA accesses were recorded at the entry of the block: puts them where they belong. */
 static void sort_words(struct sys_vcpu *v)
 {
     for (uint32_t i = 1; i < v->word_count; i++) {
@@ -112,7 +113,7 @@ void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t ne
     end();
 }
 
-/* vCPUs that slept are not left behind: lines would come to them out of the future. */
+/* Moves the clock of a vCPU that slept: otherwise lines from others would come from its future. */
 static void keep_up(struct sys_vcpu *v)
 {
     enum { APART = 1000 };

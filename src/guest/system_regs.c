@@ -64,7 +64,7 @@ static void on_write(unsigned index, unsigned enc, uint64_t value)
     struct sys_vcpu *v = plugin.sys.vcpu[index];
     unit_log_write(&v->unit, enc, value);
     v->written = true;
-    /* Without profiling at any level nothing is counted, so nothing needs to be followed. */
+    /* Without profiling at any level nothing is counted, so nothing is followed. */
     uint64_t limit = 0, el1 = 0, el2 = 0;
     spex_spu_get(v->unit.unit, SPEX_PMBLIMITR_EL1, &limit);
     spex_spu_get(v->unit.unit, SPEX_PMSCR_EL1, &el1);

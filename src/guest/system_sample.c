@@ -23,7 +23,7 @@ void system_synchronize(struct sys_vcpu *v, bool exception)
         unit_log_context_sync(&v->unit);
 }
 
-/* Completes samples whose time is over. */
+/* Completes samples whose time has passed. */
 void system_land(struct sys_vcpu *v, uint64_t now)
 {
     for (uint32_t i = 0; i < v->flying;) {
@@ -79,7 +79,7 @@ static void count_to(struct sys_vcpu *v, uint32_t n)
 
 /* How an operation that the unit wants ended. */
 struct ending {
-    bool exception;  /* synchronous, of its own */
+    bool exception;  /* a synchronous one, raised by the operation itself */
     uint64_t target; /* where control went, if it is the last of its block */
     unsigned el;     /* Exception level there */
 };
@@ -142,7 +142,9 @@ void system_spurious(struct sys_vcpu *v, bool level)
     unit_log_note(&v->unit, "injected: PMBIRQ %d", level);
 }
 
-/* The wanted operation was executed. Goes on to the next one that the unit wants in this block. */
+/*
+ * The wanted operation was executed. Continues with the next one that the unit wants in this block.
+ */
 static void finish(struct sys_vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
@@ -177,7 +179,7 @@ static void finish(struct sys_vcpu *v, const struct ending *end)
     system_plan(v);
 }
 
-/* Everything before operation n of the block has been executed, and no branch of it. */
+/* Everything before operation n of the block has been executed, and no branch of the block. */
 void system_settle(struct sys_vcpu *v, uint32_t n)
 {
     static const struct ending end;
@@ -201,9 +203,8 @@ static void leave(struct sys_vcpu *v, uint64_t target, unsigned el)
 }
 
 /*
- * An exception was taken: a synchronous one of the instruction at pc, or pc is
- * where the guest will go on. Less than the whole block may have been executed;
- * the rest is given back.
+ * An exception was taken: a synchronous one of the instruction at pc, or pc is where the guest will
+ * continue. Less than the whole block may have been executed; the rest is taken back.
  */
 static void interrupted(struct sys_vcpu *v, bool synchronous, uint64_t pc, unsigned el)
 {
@@ -223,12 +224,12 @@ static void interrupted(struct sys_vcpu *v, bool synchronous, uint64_t pc, unsig
     system_synchronize(v, true);
 }
 
-/* ---- blocks that need a look ---- */
+/* ---- blocks that need a check ---- */
 
 static uint64_t banked(const struct sys_vcpu *v, unsigned el1)
 {
     uint64_t value = 0;
-    unsigned el2 = el1 | 4u << 11; /* op1 of the register of EL2 */
+    unsigned el2 = el1 | 4u << 11; /* op1 of the EL2 register */
     plugin.sys.machine->sysreg(v->index, plugin.sys.machine->el(v->index) == 2 ? el2 : el1, &value);
     return value;
 }
@@ -252,7 +253,7 @@ static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool 
     return offset < 0x800;
 }
 
-/* An atomic that could not be done in its block is run on its own: the block ended before it. */
+/* An atomic that could not be done within its block is run by itself: the block ended before it. */
 static bool done_again(struct sys_vcpu *v, const struct block *block)
 {
     const struct block *from = v->block;

@@ -1,7 +1,7 @@
 /*
- * What the files of the system-mode engine share: a vCPU with its unit,
- * and who does what (system.c opens, system_sample.c follows the
- * operations, system_access.c the memory, system_regs.c the registers).
+ * What the files of the system-mode engine share: a vCPU with its unit, and the division of work
+ * (system.c opens, system_sample.c follows the operations, system_access.c the memory,
+ * system_regs.c the registers).
  *
  * A vCPU's state belongs to its thread.
  */
@@ -24,10 +24,10 @@
 
 enum {
     MAX_INSNS = 1024, /* instructions of a block; QEMU makes at most 512 */
-    MAX_SEEN = 1024,  /* accesses of one block that are kept */
-    MAX_WORDS = 8192, /* and that are accounted for */
+    MAX_SEEN = 1024,  /* accesses kept for one block */
+    MAX_WORDS = 8192, /* accesses of one block that are modelled */
     MAX_PARTS = 64,   /* parts of one operation */
-    IN_FLIGHT = 8,    /* the most that the choice in_flight allows */
+    IN_FLIGHT = 8,    /* the largest value of the choice in_flight */
     PMBIRQ = 21,      /* PPI of BSA */
     ANY_EL = 0xff,
     NONE = -1,
@@ -53,15 +53,15 @@ struct flight {
 
 struct sys_vcpu {
     _Alignas(64) struct timing_core *core; /* NULL without a model */
-    struct block *block;                   /* the one that is being executed, or NULL */
-    uint64_t clock;                        /* far from samples; cycles << SPEX_FAR_FRACTION */
-    bool far;                              /* nothing but caches and predictors is followed */
-    bool accounted;                        /* the part of the block that ran is accounted for */
-    const struct insn *want; /* the next operation of it that the unit wants, or NULL */
+    struct block *block;                   /* the block being executed, or NULL */
+    uint64_t clock;                        /* time far from samples; cycles << SPEX_FAR_FRACTION */
+    bool far;                              /* only caches and predictors are followed */
+    bool accounted;                        /* the executed part of the block has been modelled */
+    const struct insn *want; /* the next operation in the block that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
     uint32_t counted; /* operations of block that were reported to the unit */
-    uint32_t flying;  /* entries of flight */
+    uint32_t flying;  /* used entries of flight */
     uint8_t el;
     bool active;    /* profiling is switched on at some Exception level */
     bool capturing; /* accesses of block are kept */
@@ -74,7 +74,7 @@ struct sys_vcpu {
     struct seen seen[MAX_INSNS];
     struct spex_access access[MAX_SEEN];
     struct flight flight[IN_FLIGHT];
-    /* sampled detail: the accesses of the current block near samples, and what became of it */
+    /* sampled detail: the accesses of the current block near samples, and their results */
     struct detail detail;
     uint32_t word_count;
     struct timing_run run;
@@ -86,8 +86,8 @@ struct sys_vcpu {
     uint64_t branch_target;
     /* injection */
     uint64_t records, samples, collisions;
-    int stuck;     /* slot of a sample that does not end, or NONE */
-    bool spurious; /* PMBIRQ is up without a cause, until the driver has looked */
+    int stuck;     /* slot of a sample that never ends, or NONE */
+    bool spurious; /* PMBIRQ is high without a cause, until the driver has checked */
     struct unit_log unit;
 };
 
@@ -96,11 +96,11 @@ struct sys {
     struct vm_config config;
     struct timing *model; /* NULL: --model none */
     pthread_mutex_t turn; /* vCPUs take turns at the model */
-    uint64_t latest;      /* time of the one that is ahead */
+    uint64_t latest;      /* time of the vCPU that is furthest ahead */
     struct sys_vcpu *vcpu[SYS_VCPUS];
     unsigned vcpus, zva_bytes, api;
     struct block *blocks[1 << 16];
-    pthread_mutex_t lock; /* translation: blocks, opening */
+    pthread_mutex_t lock; /* for translation: blocks, opening */
     bool opened;
     bool vectors; /* QEMU shows the registers that SVE accesses need */
     int log;
@@ -114,8 +114,8 @@ static inline unsigned current_el(const struct sys_vcpu *v, const struct block *
 /* ---- system.c ---- */
 
 /*
- * Updates the unit's copy of a register of QEMU's own; and of the Exception level and what depends
- * on it.
+ * Updates the unit's copy of one of QEMU's own registers; or of the Exception level and what
+ * depends on it.
  */
 void system_refresh(struct sys_vcpu *v, unsigned enc);
 void system_set_state(struct sys_vcpu *v, unsigned el);
@@ -128,7 +128,9 @@ unsigned system_version(void);
 void system_on_block(unsigned vcpu, void *data);
 /* Code that is not followed is entered: AArch32. */
 void system_on_foreign(unsigned vcpu, void *data);
-/* Everything before operation n of the current block has been executed, and no branch of it. */
+/*
+ * Everything before operation n of the current block has been executed, and no branch of the block.
+ */
 void system_settle(struct sys_vcpu *v, uint32_t n);
 /* The rest of the current block is about to be executed. */
 void system_plan(struct sys_vcpu *v);
@@ -141,17 +143,17 @@ void system_spurious(struct sys_vcpu *v, bool level);
 
 /* ---- system_model.c ---- */
 
-/* The current block ran so far; then control went to next, or it was cut there. */
+/* The current block ran to `executed`; then control went to next, or the block was cut there. */
 void system_account(struct sys_vcpu *v, uint32_t executed, bool cut, uint64_t next);
 /* Called at the entry of a block: decides whether it gets details. */
 void system_approach(struct sys_vcpu *v, struct block *block);
-/* An access of the current block, by a word; and the common ones. */
+/* An access of the current block, as a word; then the common kinds. */
 void system_access(struct sys_vcpu *v, timing_access word);
 void system_load(struct sys_vcpu *v, timing_access word, unsigned size);
 void system_store(struct sys_vcpu *v, timing_access word, unsigned size);
 /* Model time, in cycles. */
 uint64_t system_clock(const struct sys_vcpu *v);
-/* The accesses that were kept of an operation of the current block: what they met. */
+/* What the recorded accesses of an operation in the current block met. */
 void system_outcome(struct sys_vcpu *v, const struct insn *insn, struct spex_access *part,
                     unsigned count);
 /* When that operation was dispatched, issued and done. */
@@ -161,7 +163,7 @@ struct account_insn system_time(const struct sys_vcpu *v, const struct insn *ins
 
 /* Instruments the accesses of an instruction. */
 void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
-/* DC ZVAs of the block that is entered. */
+/* Handles the DC ZVAs of the block that is entered. */
 void system_zero_lines(struct sys_vcpu *v, const struct block *block);
 
 /* ---- system_regs.c ---- */

@@ -59,7 +59,7 @@ static struct driver_buffer window(void)
     return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + plugin.run->buffer};
 }
 
-/* The Profiling Buffer is in the file, so that it survives us. */
+/* The Profiling Buffer is in the file, so that it survives the process. */
 static bool make_buffer(struct task *task)
 {
     if (plugin.run->keep) {
@@ -301,7 +301,8 @@ void task_forget(struct task *task)
         munmap(task->stacks, RUN_STACKS);
     if (task->shared && task->shared != &nowhere)
         munmap(task->shared, RUN_PAGE);
-    task->shared = &nowhere; /* the unit may still have operations to count, which are another's */
+    /* the unit may still count operations that belong to another process */
+    task->shared = &nowhere;
     spex_spu_free(task->unit);
     *task = (struct task){0};
 }

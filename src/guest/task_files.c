@@ -1,4 +1,4 @@
-/* The files of a run, as the plugin writes them: those of a task, and the data of all of them. */
+/* The files of a run, as the plugin writes them: those of a task, and the data shared by all. */
 #include "task.h"
 
 #include "base/error.h"
@@ -63,8 +63,8 @@ bool task_open_run(const char *path, int fd, struct spex_error *error)
 }
 
 /*
- * The guest may limit the size of its files (RLIMIT_FSIZE). Beyond that ours are an error, and not
- * a signal, which would end the guest: it is held back while we write.
+ * The guest may limit the size of its files (RLIMIT_FSIZE). Exceeding the limit must be an error
+ * for our files, not a signal that ends the guest: the signal is held back while we write.
  */
 struct held {
     sigset_t mask;
@@ -184,12 +184,12 @@ void task_log(struct task *task, const struct run_event *event, const char *text
         bytes[sizeof e + n - 1] = '\0';
     }
     struct held held = hold_signal();
-    errno = ENOSPC; /* if only a part of it is written */
+    errno = ENOSPC; /* only a part of it was written */
     ssize_t written = write(fd, bytes, sizeof e + n);
     release_signal(&held);
     if (written != (ssize_t)(sizeof e + n)) {
         task_failed(errno);
-        task->quiet = true; /* half a record is the end of the log */
+        task->quiet = true; /* half of an event ends the log */
     }
     close(fd);
 }
@@ -229,8 +229,8 @@ static bool write_at(int fd, const void *data, size_t size, uint64_t at, uint64_
 }
 
 /*
- * With the lock held: appends the buffer, or what fits, to the data; it counts once the end of
- * the data is moved. Returns the bytes kept.
+ * With the lock held: appends the buffer, or what fits, to the data; it counts once the end of the
+ * data is moved. Returns the number of bytes kept.
  */
 static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_t *offset)
 {
@@ -261,7 +261,7 @@ static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_
     return bytes;
 }
 
-/* The data, locked; -1 if nothing can or may be added. */
+/* Locks the data; -1 if nothing can or may be added. */
 static int lock_data(void)
 {
     char name[RUN_PATH + 32];
@@ -300,7 +300,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     return kept;
 }
 
-/* How many bytes may be added: nothing is kept beyond the largest size of the file. */
+/* How many bytes may be added: nothing is kept beyond the size limit of the file. */
 static uint64_t within_limit(const struct task *task, uint64_t bytes)
 {
     uint64_t end = plugin.run->end + AUXTRACE_SIZE, most = plugin.run->max_size, records;

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- started in place of a program of the guest ---- */
+/* ---- started in place of a guest program ---- */
 
 static bool start_meant(const char *directory, char **argv, char **environment, const char **why)
 {
@@ -58,15 +58,15 @@ static bool start_meant(const char *directory, char **argv, char **environment, 
 enum { SLOT = 4096, SLOTS = 16 };
 
 /*
- * A thread that was seen. Its memory may be that of another, which it was made from by vfork; a
- * room for paths is made in it once, and each path gets a part of it.
+ * A thread that was seen. It may share the memory of the thread that made it (vfork). Room for
+ * paths is mapped once per memory, and each path uses a part of it.
  */
 struct seen {
-    pid_t tid, memory; /* thread, and the thread whose memory it shares */
+    pid_t tid, memory; /* the thread, and the thread whose memory it uses */
     uint64_t room;     /* SLOTS times SLOT bytes, or 0 */
     unsigned used;
-    bool executed; /* another program since it was made: its memory is its own */
-    bool making;   /* the room, just now; with these registers before: */
+    bool executed; /* it has executed another program since: its memory is its own */
+    bool making;   /* the room is being mapped now; registers before that: */
     struct user_regs_struct before;
     struct seen *next;
 };
@@ -100,7 +100,7 @@ static void forget(struct supervisor *s, pid_t tid)
         }
 }
 
-/* A string of the process. */
+/* Reads a string in the process's memory. */
 static bool read_text(pid_t tid, uint64_t address, char out[IMAGE_PATH])
 {
     for (size_t n = 0; n < IMAGE_PATH;) {
@@ -150,7 +150,7 @@ static void path_of(pid_t tid, pid_t pid, const struct user_regs_struct *r, char
         path[0] = '\0';
 }
 
-/* Leaves the path for spex, which starts in its place. */
+/* Leaves the path for spex, which starts in place of the program. */
 static bool note_path(const struct supervisor *s, pid_t pid, const char *path)
 {
     char name[IMAGE_PATH + 32];
@@ -198,7 +198,7 @@ static void room_made(struct supervisor *s, struct seen *t)
     ptrace(PTRACE_SETREGS, t->tid, NULL, &back);
 }
 
-/* The call fails, and was never made. */
+/* Makes the call fail without being made. */
 static void refuse(const struct seen *t, struct user_regs_struct *r, int error)
 {
     r->orig_rax = UINT64_MAX;
@@ -206,7 +206,7 @@ static void refuse(const struct seen *t, struct user_regs_struct *r, int error)
     ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 }
 
-/* The call becomes the start of spex. */
+/* Turns the call into the start of spex. */
 static bool redirect(const struct supervisor *s, struct seen *t, struct seen *owner,
                      struct user_regs_struct *r)
 {
@@ -225,7 +225,7 @@ static bool redirect(const struct supervisor *s, struct seen *t, struct seen *ow
     return !ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 }
 
-/* An execve is about to happen. Returns the ptrace request to go on with. */
+/* An execve is about to happen. Returns the ptrace request to continue with. */
 static int look(struct supervisor *s, struct seen *t)
 {
     struct user_regs_struct r;
@@ -254,8 +254,8 @@ static int look(struct supervisor *s, struct seen *t)
 }
 
 /*
- * A new thread or process: whose memory it has, or a copy of whose. The parent says so when it runs
- * again, and the child may have executed another program by then, or ended.
+ * A new thread or process: finds out whether it shares or copies memory. The parent reports it only
+ * when it runs again; by then the child may have ended or executed another program.
  */
 static void born(struct supervisor *s, struct seen *parent, int event)
 {
@@ -308,10 +308,10 @@ static void take_nothing_along(int except)
     syscall(SYS_close_range, STDERR_FILENO + 2, ~0u, 0);
     setsid(); /* the terminal's signals are for others */
     if (chdir("/"))
-        return; /* failed: some file system stays busy */
+        return; /* some file system stays busy if this fails */
 }
 
-/* argv: name, thread, directory, descriptor to say yes on. */
+/* argv: name, thread, directory, descriptor on which to report success. */
 static int supervise(char **argv)
 {
     struct supervisor s = {.directory = argv[2]};
@@ -336,7 +336,7 @@ static int supervise(char **argv)
     return 0;
 }
 
-/* ---- the process that gets one ---- */
+/* ---- the process that gets a supervisor ---- */
 
 static bool set_filter(void)
 {
@@ -394,12 +394,14 @@ bool trace_enter(const char *spex, const char *directory)
     int yes[2];
     char answer;
     if (is_traced())
-        return true; /* traced by ours, or by another tracer that must be there for a reason */
+        return true; /* traced by our supervisor, or by another tracer that is there for a reason */
     if (pipe(yes))
         return false;
     pid_t tid = (pid_t)syscall(SYS_gettid);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    /* No SIGCHLD for the guest, and no handlers of forks: the plugin's are for the guest's own. */
+    /*
+     * No SIGCHLD for the guest, and no fork handlers: the plugin's are meant for the guest's forks.
+     */
     pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
     if (!child)
         start_supervisor(spex, directory, tid, yes[1]);

@@ -1,4 +1,4 @@
-/* Call stacks: from blocks, registers and signal frames of the guest to stack.h. */
+/* Feeds stack.h from the guest's blocks, registers and signal frames. */
 #include "account.h"
 #include "need.h"
 #include "plugin.h"
@@ -11,9 +11,9 @@
 
 const struct block turns_start = {.turn = STACK_START}, turns_none = {.turn = STACK_GOES_ON};
 
-/* Before the place of the stack pointer is known, and where it cannot be found. */
+/* Used before the location of the stack pointer is known, and where it cannot be found. */
 static const uint64_t no_registers[32];
-enum { TRIES = 1000 }; /* registers may be all zero, and look like much else */
+enum { TRIES = 1000 }; /* registers may all be zero, so that their location is ambiguous */
 static unsigned tries;
 
 void turns_begin(struct hot *h)
@@ -67,7 +67,7 @@ void turns_arrive(struct hot *h, const struct block *block)
     struct stack *s = &h->stack;
     const struct block *last = s->last;
     if (!find_registers(h))
-        return; /* the last block stays the beginning of the thread */
+        return; /* the last block remains the beginning of the thread */
     s->last = block;
     turns_copy(h->vcpu, true);
     turns_follow(s, last, block->timing.pc, s->sp[0], s->sp[-2], s->sp[-1]);
@@ -117,8 +117,8 @@ void turns_far(struct hot *h, const struct block *last, const struct block *bloc
 /* ---- signals ---- */
 
 /*
- * Linux's signal frame (struct rt_sigframe) at the stack pointer: siginfo, then the context with
- * X0 to X30, SP and PC, then records of which the first is of the FP registers.
+ * Linux's signal frame (struct rt_sigframe) at the stack pointer: siginfo, then the context with X0
+ * to X30, SP and PC, then records, the first of which holds the FP registers.
  */
 enum {
     FRAME_X29 = 544,
@@ -147,8 +147,8 @@ static bool is_handler(uint64_t pc)
 }
 
 /*
- * Where control went from the end of the last block, unless a fault cut it short. Another handler
- * may have been entered on the way, none of which has run yet.
+ * Where control went from the end of the last block, unless a fault cut it short. Other handlers
+ * may have been entered on the way, but none of them has run yet.
  */
 static void find_turn(const struct block *last, struct flow_signal *signal)
 {

@@ -72,7 +72,7 @@ __attribute__((format(printf, 2, 3))) static void after(struct unit_log *log, co
     va_end(args);
 }
 
-/* A call begins: what passed until now comes first. */
+/* A call begins: first writes what has passed until now. */
 static void begin_call(struct unit_log *log)
 {
     if (log->passed && log->fd >= 0)
@@ -99,7 +99,7 @@ void unit_log_note(struct unit_log *log, const char *format, ...)
     line(log, "# %s", text);
 }
 
-/* ---- the host's callbacks, overheard ---- */
+/* ---- the host's callbacks, intercepted ---- */
 
 static void on_write(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
@@ -276,7 +276,7 @@ int unit_log_begin(struct unit_log *log, uint64_t pc)
     return slot;
 }
 
-/* Words of the accesses, in a buffer of their own: they may be long. */
+/* Writes the accesses to a separate buffer: they may be long. */
 static void describe_parts(char *text, size_t room, const struct spex_outcome *o)
 {
     static const char *const keys[] = {"parts", "ppa",     "pevents", "pstart",

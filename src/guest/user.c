@@ -1,6 +1,6 @@
 /*
- * The plugin in user mode: how it begins, and what is watched of each block that QEMU translates.
- * What then happens when blocks run is in hot.c.
+ * The plugin in user mode: starting it, and choosing what to watch in each block that QEMU
+ * translates. hot.c has what happens when blocks run.
  */
 #include "user.h"
 

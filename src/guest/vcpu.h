@@ -26,7 +26,7 @@
 
 enum {
     MAX_VCPUS = 8192,
-    PARTS = 64,      /* accesses of one operation that are kept */
+    PARTS = 64,      /* accesses kept for one operation */
     SNAPSHOT = 4096, /* bytes of a unit's state */
     NO_SLOT = -1,
 };
@@ -34,21 +34,21 @@ enum {
 
 /* ---- a vCPU ---- */
 
-/* Members that callbacks touch each time, in a cache line of their own. */
+/* Members used by every callback, in a cache line of their own. */
 struct hot {
     _Alignas(64) struct vcpu *vcpu;
     /* without a model: operations before the one that the unit may sample, the time */
     int64_t left;
     uint64_t clock;          /* cycles << SPEX_FAR_FRACTION */
     const struct insn *want; /* the operation being followed, or NULL */
-    /* the full model: the next word goes here, flow_turn() then */
+    /* the full model: where the next word goes; at stop, flow_turn() is called */
     uint64_t *at, *stop, *ring;
     const struct block *open; /* the last block, if its end has not come yet */
     struct timing_core *timing;
-    /* sampled detail: operations until details are needed, 0 if they are; the time */
+    /* sampled detail: operations until details are needed, 0 if they already are; the time */
     _Alignas(64) uint64_t far_left;
     uint64_t far_clock;
-    bool far; /* words are off: far from a sample */
+    bool far; /* no words are written: far from a sample */
     /* --stacks; with the full model, the guest's thread knows only the last block and SP */
     _Alignas(64) struct stack stack;
 };
@@ -79,14 +79,14 @@ struct vcpu {
     struct {
         bool asked;    /* the unit was asked in the current block */
         uint64_t at;   /* index of the first operation that the unit was asked about */
-        uint64_t last; /* number of the last one, plus one */
+        uint64_t last; /* number of the last one plus one */
         size_t size;
         uint8_t unit[SNAPSHOT];
         uint64_t pmu[RUN_EVENTS];
     } before;
     uint64_t argument[6];  /* arguments of the current system call */
     struct regs_copy copy; /* turns_copy() */
-    bool makes;            /* the call makes a thread, which has not begun yet; */
+    bool makes;            /* the call makes a thread, which has not begun yet */
     unsigned made;         /* 1 + index of the vCPU that it made, which may never begin */
     uint64_t clear_tid;    /* where the kernel wakes joiners when the thread ends */
     /* --allocs */
@@ -105,7 +105,7 @@ static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64
         flow_turn(h);
 }
 
-/* A block is entered: its word says how the branch to it was predicted. */
+/* The word for entering a block, which also says how the branch to it was predicted. */
 static inline __attribute__((always_inline)) uint64_t hot_word(struct hot *h,
                                                                const struct block *block)
 {
@@ -148,7 +148,7 @@ static inline void hot_access(struct hot *h, uint64_t word)
         hot_push(h, word);
 }
 
-/* State of the process; there is one. */
+/* State of the process. */
 struct user {
     struct timing *timing; /* NULL: --model none */
     bool full;             /* there is a model: flow.h */
@@ -162,7 +162,7 @@ struct user {
     bool loaded;   /* the program is loaded, and its mappings are logged */
     char name[16]; /* name of the process */
     struct program program;
-    uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
+    uint64_t marker[2];   /* addresses of the functions that stop and start sampling; 0: none */
     uint32_t vl;          /* bits of an SVE vector, where code is being translated; 0: not shown */
     uint32_t svl;         /* vector length in streaming mode; 0: not known yet */
     bool streaming;       /* streaming mode where code is being translated */
@@ -171,22 +171,22 @@ struct user {
     struct block *blocks[1 << 16];
     uint64_t handlers[512]; /* addresses of signal handlers */
     unsigned handler_count;
-    bool interrupts; /* one is of a signal that may come from outside and end a call early */
+    bool interrupts; /* a handled signal may come from outside and end a call early */
     struct {
-        uint64_t word, clock; /* full: a ticket in place of the clock */
-    } wakes[256];             /* futexes: when somebody was last woken there */
+        uint64_t word, clock; /* with the full model, a ticket instead of the clock */
+    } wakes[256];             /* futexes, and when a thread was last woken there */
     uint64_t tickets;
-    uint64_t heap;   /* start, once known */
+    uint64_t heap;   /* where the heap begins, once known */
     int jit[4];      /* descriptors of open perf-PID.map and jitdump files, plus one */
-    uint32_t opened; /* how many there were */
+    uint32_t opened; /* how many such files were opened */
     uint32_t number[4];
     struct { /* truth rows */
         struct run_truth *row;
         size_t used, chunks;
-        size_t base; /* chunks of the file that an earlier program of this process filled */
+        size_t base; /* chunks of the file filled by an earlier program of this process */
         struct run_truth *chunk[4096];
     } rows;
-    uint32_t process; /* number of its first task */
+    uint32_t process; /* number of the process's first task */
     uint32_t fork_id; /* id of the child that is being made */
     int32_t fork_cpu;
 };
@@ -204,13 +204,13 @@ static inline bool is_prefetch(const struct spex_op *op)
 
 /* ---- hot.c ---- */
 
-/* Has QEMU call us at the entry of a block (of a signal handler or not), or at an access. */
+/* Makes QEMU call us at the entry of a block (of a signal handler or not), or at an access. */
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler);
 void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
 
 /* ---- sample.c ---- */
 
-/* An operation that had no accesses but should have had some: sets the outcome, or counts it. */
+/* For an operation that made no accesses but should have: sets the outcome, or counts it. */
 void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
                    bool exception);
 /* The operation as the record will show it. */
@@ -223,16 +223,17 @@ void sample_expired(struct vcpu *v, const struct block *block);
  * the last of its block; exception: it raised a synchronous exception instead.
  */
 void sample_finish(struct vcpu *v, uint64_t next, bool exception);
-/* Without a model: make the counter negative, so that the entry of the next block stops. */
+/* Without a model: makes the counter negative, so that the entry of the next block calls us. */
 void sample_force(struct vcpu *v, bool on);
-/* A signal handler is about to be entered: by a fault, the block before was cut short. */
+/* A signal handler is about to be entered: if a fault caused it, the block before was cut short. */
 void sample_signalled(struct vcpu *v);
 /* A marker function is entered at pc: region.h says what that means. */
 void sample_marker(struct vcpu *v, uint64_t pc);
 /* A system call ends the current block: all of it was executed. Nothing stays in flight. */
 void sample_settle(struct vcpu *v);
-/* A new event starts to count; and an old one learns what ran since it was last asked. */
+/* A new event starts to count. */
 void sample_begin(struct vcpu *v);
+/* The event learns which operations ran since the unit was last asked. */
 void sample_end(struct vcpu *v);
 
 /* Was the signal with this frame raised by an instruction? */
@@ -240,11 +241,11 @@ bool sample_fault(uint64_t frame);
 
 /* ---- turns.c: call stacks ---- */
 
-/* Used in place of a block, for a thread that begins or that goes on without a turn. */
+/* Stand for a block when a thread begins, or continues without a turn. */
 extern const struct block turns_start, turns_none;
 /* A thread begins. */
 void turns_begin(struct hot *h);
-/* If registers must be read each time: reads the stack pointer, or all that are needed. */
+/* If registers must be read each time: reads the stack pointer, or all needed registers. */
 void turns_copy(struct vcpu *v, bool all);
 /* stack_quick() was false at the entry of this block. */
 void turns_arrive(struct hot *h, const struct block *block);
@@ -252,13 +253,15 @@ void turns_arrive(struct hot *h, const struct block *block);
 void turns_far(struct hot *h, const struct block *last, const struct block *block);
 /* The full model: writes the registers that the model's thread will need to the ring. */
 void turns_tell(struct hot *h, const struct block *last);
-/* A handler is entered: fills in what the stack needs. With the full model only that. */
+/* A handler is entered: fills in what the stack needs. With the full model it does nothing else. */
 void turns_signalled(struct vcpu *v, struct flow_signal *signal);
 void turns_signal(struct stack *stack, const struct flow_signal *signal);
 /* rt_sigreturn is about to be executed. */
 void turns_sigreturn(struct vcpu *v);
-/* The unit took the operation at pc: its stack, if they are kept, is remembered until the record is
- * made. */
+/*
+ * The unit took the operation at pc: remembers its stack, if stacks are kept, until the record is
+ * made.
+ */
 void turns_sampled(struct vcpu *v, const struct stack *stack, uint64_t pc);
 /* Control went from the end of block `last` to pc. */
 void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, uint64_t sp,
@@ -266,15 +269,15 @@ void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, ui
 
 /* ---- block.c ---- */
 
-/* The block of these instructions at pc, made or found. */
+/* The block with these instructions at pc: an existing one, or a new one. */
 struct block *block_get(uint64_t pc, const uint32_t *words, size_t count);
-/* Its address can be computed from registers, without a callback (and without a model). */
+/* Can its address be computed from registers, without a callback (and without a model)? */
 bool block_by_registers(const struct insn *insn);
-/* In the child of a fork: counts truth in a file of its own. */
+/* In the child of a fork: uses a separate file for exact counts. */
 void block_forked(void);
 /* A row for a call, with the lock held; NULL if the disk is full. */
 struct run_call *block_new_call(void);
-/* The process was another program before: its rows stay. */
+/* The process ran another program before: its rows stay. */
 void block_resumed(void);
 
 /* ---- sve_user.c ---- */
@@ -285,35 +288,34 @@ const struct sve *sve_make(uint32_t word, const struct spex_op *op);
 void sve_execute(unsigned vcpu, void *data);
 void sve_execute_full(unsigned vcpu, void *data);
 /*
- * Streaming mode (SME). A block is about to be translated, of a signal handler or not: vector
- * lengths. With plugin.user.lock held.
+ * Streaming mode (SME). A block, of a signal handler or not, is about to be translated: sets vector
+ * lengths. Call it with plugin.user.lock held.
  */
 void sve_translate(bool handler);
-/* SMSTART, SMSTOP or a write of SVCR; the callback before it, data: the word. */
+/* Is it SMSTART, SMSTOP or a write of SVCR? Then the callback before it; data: the word. */
 bool sve_switches(uint32_t word);
 void sve_switch(unsigned vcpu, void *data);
 /* A handler is entered; a system call is made, perhaps rt_sigreturn. */
 void sve_signalled(void);
 void sve_call(bool sigreturn);
-/* Partial and empty predicate of a load, store or prefetch: it had accesses, not of all elements.
- */
+/* Events for a partial and an empty predicate of a load, store or prefetch, from its accesses. */
 uint64_t sve_events(const struct insn *insn, bool accesses, bool partial);
 
 /* ---- doubt.c: instructions that QEMU's CPU may not have ---- */
 
 /*
- * A block is translated on this thread, that of a signal handler or not. Is its last instruction
- * one of these? With plugin.user.lock held.
+ * A block, of a signal handler or not, is translated on this thread. Is this its last instruction
+ * one that QEMU's CPU may lack? Call it with plugin.user.lock held.
  */
 bool doubt_begins(uint32_t word, bool handler);
 /* Callback before it. */
 void doubt_note(unsigned vcpu, void *data);
-/* This thread has gone on after it. */
+/* This thread has continued after the instruction. */
 void doubt_ends(void);
 
 /* ---- qemu_user.c ---- */
 
-/* Has QEMU call the functions in user.h and below. */
+/* Makes QEMU call the functions in user.h and below. */
 void qemu_user_install(qemu_plugin_id_t id, unsigned api);
 
 /* ---- life.c ---- */
@@ -326,7 +328,7 @@ void life_vcpu_exit(unsigned vcpu);
 void life_call(unsigned vcpu, int64_t number, const uint64_t argument[6]);
 void life_return(unsigned vcpu, int64_t number, int64_t result);
 void life_end(void);
-/* A signal handler of the guest starts at pc. Hold plugin.user.lock. */
+/* Does a signal handler of the guest start at pc? Call it with plugin.user.lock held. */
 bool life_is_handler(uint64_t pc);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* Words that describe a guest's SPUs. */
+/* Parses the words that describe a guest's SPUs. */
 #include "guest/vm.h"
 
 #include "base/error.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 /*
- * Condition outcomes are not to be seen in QEMU; where the manual lets an
- * implementation choose (DAT-125 to DAT-130), selects and compares are then not
- * conditional. Nor are the addresses of prefetches (DAT-164, DAT-184).
+ * QEMU does not show the outcome of conditions; where the manual lets an implementation choose
+ * (DAT-125 to DAT-130), selects and compares are then not conditional. It does not show the
+ * addresses of prefetches either (DAT-164, DAT-184).
  */
 static const char *const unseen[] = {"csel_conditional=no",  "csinc_conditional=no",
                                      "csneg_conditional=no", "csinv_conditional=no",
@@ -25,7 +25,7 @@ void vm_config_default(struct vm_config *config)
     spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
-    config->unit.choices.not_taken_target = 1; /* real cores do this */
+    config->unit.choices.not_taken_target = 1; /* as on real cores */
     uarch_config_preset("neoverse-n1", &config->model, NULL);
     config->model.sampled = true;
     snprintf(config->features, sizeof config->features, "max");

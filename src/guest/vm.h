@@ -14,11 +14,11 @@
 extern "C" {
 #endif
 
-/* Faults on request. Numbers count records or samples of one CPU from 1; 0 is never. */
+/* Faults on request. Numbers count the records or samples of one CPU from 1; 0 means never. */
 struct vm_injection {
     uint64_t fault, abort;        /* the write of this record */
     uint64_t event, irq;          /* inject after this sample */
-    uint64_t collide, collisions; /* number of collisions, from this sample on */
+    uint64_t collide, collisions; /* number of collisions to inject, starting at this sample */
     unsigned id_register;         /* an ID register that reads as id_value; 0 for none */
     uint64_t id_value;
     unsigned version; /* ID_AA64DFR0_EL1.PMSVer, if not 0 */

@@ -49,7 +49,7 @@ static struct control control_of(const struct walk_regime *r, bool upper)
     return c;
 }
 
-/* The address in a descriptor whose low `low` bits are not part of it. */
+/* The address in a descriptor, whose low `low` bits are not part of it. */
 static uint64_t output_address(const struct control *c, uint64_t d, unsigned low)
 {
     if (c->ds && c->granule != 16)
@@ -86,7 +86,7 @@ bool walk_stage1(const struct walk_regime *r, uint64_t va, walk_read read, void 
     uint64_t table = r->ttbr[upper] & BITS(47, 1);
     if (c.output == 52)
         table = (table & ~BITS(5, 0)) | (r->ttbr[upper] >> 2 & 15) << 48;
-    unsigned top = c.size; /* bits of the address that this level and those below look at */
+    unsigned top = c.size; /* number of address bits that this level and those below translate */
     for (;; level++) {
         unsigned low = c.granule + (unsigned)(3 - level) * stride;
         uint64_t index = (va & (BITS(63, 0) >> (64 - top))) >> low, d;

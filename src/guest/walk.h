@@ -1,7 +1,7 @@
 /*
- * Stage 1 translation of VMSAv8-64 for a privileged write, from the guest's own
- * registers and tables (Arm ARM D8): for engines that do not translate at another
- * Exception level than the current one. Stage 2 is off in the guests that we run.
+ * Stage 1 translation of VMSAv8-64 for a privileged write, from the guest's own registers and
+ * tables (Arm ARM D8): for versions of QEMU that translate only at the current Exception level.
+ * Stage 2 is off in the guests that we run.
  */
 #ifndef GUEST_WALK_H
 #define GUEST_WALK_H
@@ -10,7 +10,7 @@
 
 struct walk_regime {
     uint64_t sctlr, tcr, tcr2, ttbr[2];
-    bool two_ranges; /* EL1&0 and EL2&0: lower and upper addresses */
+    bool two_ranges; /* EL1&0 and EL2&0: two ranges, of lower and upper addresses */
 };
 
 /* Reads a descriptor of the tables; false if there is no memory. */

@@ -1,4 +1,4 @@
-/* Instructions and source of the functions with most samples. */
+/* Instructions and source lines of the functions with most samples. */
 #include "report/internal.h"
 #include "report/sources.h"
 
@@ -75,7 +75,7 @@ static void write_instruction(struct listing *l, uint64_t address, const struct 
     json_end(json);
 }
 
-/* The instructions near samples, at most `most` of them. */
+/* Writes the instructions near samples, at most `most` of them. */
 static void write_instructions(struct listing *l, size_t most, struct json *json)
 {
     uint64_t next = l->symbol->start, end = l->symbol->end;
@@ -101,7 +101,7 @@ static void write_instructions(struct listing *l, size_t most, struct json *json
         JSON_MEMBER(json, "cut", u64, written - most);
 }
 
-/* The file of the function's first line, and those of its lines that have samples. */
+/* Finds the file of the function's first line, and those of its lines that have samples. */
 static void find_source(struct listing *l)
 {
     struct spex_line line;

@@ -18,7 +18,7 @@ void vector_add(struct vector *v, const struct spex_group *group, const struct s
     spex_row_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
 }
 
-/* Returns how many values are not 0, and so are written. */
+/* Returns how many values are not 0: only those are written. */
 static unsigned write_values(const struct vector *v, struct json *json)
 {
     unsigned n = 0;
@@ -106,7 +106,7 @@ static void add_row(const struct cube *cube, struct vector *v, const struct spex
 
 /* ---- cells in order ---- */
 
-struct index { /* rows of the total that are kept, by their key */
+struct index { /* index of the kept rows of the total, by key */
     const struct cube *cube;
     uint32_t *slots; /* row + 1; 0 free */
     size_t mask, words;
@@ -265,7 +265,7 @@ static void write_row(const struct cube *cube, size_t row, struct json *json)
     json_end(json);
 }
 
-/* A page that is too large is written again with fewer rows: those that stay are the same. */
+/* A page that is too large is written again with fewer rows: those that remain are the same. */
 void cube_write_row(const struct cube *cube, size_t row, struct json *json)
 {
     struct cube_text *text = &cube->texts[row];
@@ -275,7 +275,7 @@ void cube_write_row(const struct cube *cube, size_t row, struct json *json)
         return;
     }
     write_row(cube, row, json);
-    if (json->out->error) /* no memory: the text is lost */
+    if (json->out->error) /* out of memory: the text is lost */
         return;
     text->size = json->out->size - from;
     text->data = memory_get(text->size, 1);

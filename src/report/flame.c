@@ -1,8 +1,8 @@
 /*
  * Call paths as a tree, for the flame graph. A node is a function under its callers. It holds only
  * its own samples; the page adds up those below. Nodes that are small by every weight are folded
- * into one "other" below their nearest large caller, and where there are too many cells several
- * intervals become one. So the tree is bounded and its sums stay right.
+ * into one "other" below their nearest large caller, and if there are too many cells, several
+ * intervals become one. So the size of the tree is limited, and its sums stay right.
  */
 #include "report/internal.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a flame graph can be drawn by: metrics that the page lets choose. */
+/* Metrics the user can pick for the flame graph. */
 static const enum metric weights[] = {METRIC_samples,     METRIC_cycles,   METRIC_time,
                                       METRIC_l1_miss,     METRIC_llc_miss, METRIC_tlb_walk,
                                       METRIC_mispredicted};
@@ -26,11 +26,11 @@ struct sums {
 struct node {
     int64_t parent; /* NONE: outermost */
     const struct spex_symbol *symbol;
-    const struct spex_module *module; /* without a symbol */
-    bool missing;                     /* frames that are not known */
+    const struct spex_module *module; /* for a node without a symbol */
+    bool missing;                     /* frames between this node and its caller are missing */
     struct sums all;                  /* sums including calls below it */
     double size;                      /* the largest of its shares */
-    int64_t shown; /* number in the page; for a folded one, that of its "other" */
+    int64_t shown; /* number in the page; for a folded node, the number of its "other" */
     bool kept;
 };
 
@@ -47,10 +47,10 @@ struct flame {
     size_t count, capacity;
     int64_t *of_stack; /* node of each call; NONE: not made yet */
     int64_t *others;   /* index: kept node + 1; value: number of its "other" */
-    size_t *folded;    /* per "other": number of functions in it */
+    size_t *folded;    /* for each "other", the number of functions in it */
     struct piece *pieces;
     size_t piece_count;
-    unsigned coarse; /* 2^coarse intervals make one here */
+    unsigned coarse; /* 2^coarse intervals are combined into one here */
 };
 
 static void take(struct sums *sums, const struct spex_group *group, const struct spex_row *row)
@@ -82,7 +82,7 @@ static int64_t child(struct flame *f, int64_t parent, const struct spex_symbol *
     return n;
 }
 
-/* The node of a call; makes those of its callers first if they are new. */
+/* The node of a call; first makes those of its callers if they are new. */
 static int64_t node_of_stack(struct flame *f, uint32_t stack)
 {
     uint32_t path[SPEX_STACK_MAX];
@@ -111,7 +111,7 @@ static int64_t node_of_row(struct flame *f, const struct spex_group *group,
     return child(f, caller, symbol, symbol ? NULL : module, false);
 }
 
-/* Sums of all nodes; a caller comes before what it calls. */
+/* Adds up the sums of all nodes; a caller comes before what it calls. */
 static void grow(struct flame *f)
 {
     const struct spex_group *total = f->report->cubes[STACKS].total;
@@ -133,7 +133,7 @@ static void grow(struct flame *f)
     }
 }
 
-/* ---- what is shown ---- */
+/* ---- what to show ---- */
 
 static int larger_first(const void *a, const void *b)
 {
@@ -141,7 +141,7 @@ static int larger_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Keeps at most `most` nodes: the largest, with their callers, which are never smaller. */
+/* Keeps at most `most` nodes: the largest and their callers, which are at least as large. */
 static size_t choose(struct flame *f, size_t most)
 {
     double *sizes = memory_get(f->count + 1, sizeof *sizes), least = 0;
@@ -163,7 +163,10 @@ static size_t choose(struct flame *f, size_t most)
     return kept;
 }
 
-/* Numbers for "other" nodes, after the kept ones: one below each node that has some folded. */
+/*
+ * Numbers the "other" nodes after the kept ones: there is one below each node that has folded
+ * nodes.
+ */
 static size_t fold(struct flame *f, size_t shown)
 {
     f->others = memory_get(f->count + 1, sizeof *f->others);
@@ -197,7 +200,7 @@ static uint32_t coarse_bin(const struct flame *f, const struct piece *p)
     return p->bin < count ? p->bin >> f->coarse : count ? ((count - 1) >> f->coarse) + 1 : 0;
 }
 
-/* Sorts the cells, and finds how coarse intervals must be for at most `most` cells. */
+/* Sorts the cells, and finds how coarse intervals must be so that at most `most` cells remain. */
 static void slice(struct flame *f, size_t most)
 {
     const struct cube *cube = &f->report->cubes[STACKS];
@@ -230,7 +233,7 @@ static void write_sums(const struct sums *s, struct json *json)
         }
 }
 
-/* "total" and "cells" of what is shown under a number; at is the first of its pieces. */
+/* Writes "total" and "cells" for a shown number; at is the first of its pieces. */
 static size_t write_pieces(const struct flame *f, int64_t shown, size_t at, struct json *json)
 {
     const struct spex_group *fine = f->report->cubes[STACKS].fine;
@@ -278,7 +281,7 @@ static void write_frame(const struct node *n, struct json *json)
         JSON_MEMBER(json, "dso", string, spex_module_name(module));
 }
 
-/* In the order of their numbers, which is that of the pieces. */
+/* Writes nodes in the order of their numbers, which is also that of the pieces. */
 static void write_nodes(const struct flame *f, size_t shown, struct json *json)
 {
     const struct node **kept = memory_get(shown + 1, sizeof *kept);

@@ -23,17 +23,17 @@ struct report {
     size_t line_count;
     struct line_set hot; /* lines shown */
     struct spex_findings *findings;
-    struct nodes *nodes; /* NULL: there is one */
+    struct nodes *nodes; /* NULL if there is only one node */
     struct spex_disassembler *disassembler;
-    enum spex_status status; /* whether it could be made, */
-    struct spex_error error; /* and why not */
+    enum spex_status status; /* could the report be made? */
+    struct spex_error error; /* and if not, why */
     struct sources *sources;
 };
 
 /* Parts of the data that are cut down when the page would become too large. */
 enum part { PART_FUNCTIONS, PART_CODE, PART_STACKS, PART_ROWS, PART_MAP, PART_SHARING, PARTS };
 
-/* How many rows of each kind are written; of these kinds at most so many. */
+/* How many rows of each kind are written; the most for some kinds. */
 enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100 };
 struct limits {
     size_t functions, code, instructions, rows, uses, map_rows, nodes;
@@ -50,17 +50,20 @@ void report_share(struct report *report, size_t parts, void *context,
                   void (*part)(struct report *report, void *context, size_t number));
 /* "code": instructions and source of the functions with most samples (code.c). */
 void code_write(struct report *report, const struct limits *limits, struct json *json);
-/* "stacks": call paths, where there are some (flame.c). */
+/* "stacks": call paths, if the profile has some (flame.c). */
 void flame_write(struct report *report, const struct limits *limits, struct json *json);
 /* "map": data addresses over time (map.c). */
 void map_write(struct report *report, const struct limits *limits, struct json *json);
-/* Which NUMA node each page is on (nodes.c); NULL where the file does not name several. */
+/* The NUMA node of each page (nodes.c); NULL if the file does not list several nodes. */
 enum { NODES_MOST = 8 };
 struct nodes *nodes_new(struct spex_analysis *analysis);
 void nodes_free(struct nodes *nodes);
 void nodes_sink(void *context, const struct spex_sample *samples, size_t count);
 extern const struct spex_sink_shards nodes_shards;
-/* Adds the samples of a page by node; and writes such counts: "nodes". */
+/*
+ * nodes_add adds the samples of a page to counts by node; nodes_write writes such counts as
+ * "nodes".
+ */
 void nodes_add(const struct nodes *nodes, uint64_t page, uint64_t space,
                uint64_t counts[NODES_MOST]);
 void nodes_write(const struct nodes *nodes, const uint64_t counts[NODES_MOST], struct json *json);

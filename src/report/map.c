@@ -1,4 +1,4 @@
-/* Data addresses over time: pages that lie near each other and in one mapping make a stretch. */
+/* Data addresses over time: nearby pages in one mapping make a stretch. */
 #include "report/internal.h"
 
 #include "base/memory.h"
@@ -74,7 +74,10 @@ static struct stretch *find_stretches(struct report *r, const struct page *pages
     return list;
 }
 
-/* The rows are shared out by size in bits: a large heap and a small array both show something. */
+/*
+ * Divides the rows among stretches by the number of bits in their sizes, so that both a large heap
+ * and a small array show something.
+ */
 static void share_rows(struct stretch *list, size_t count, unsigned rows)
 {
     unsigned bits = 0;
@@ -95,7 +98,7 @@ struct sum {
     uint64_t samples, cycles;
 };
 
-/* The stretch that an address is in, NULL if none; they are in order. */
+/* The stretch that contains an address, NULL if none does; stretches are in order. */
 static struct stretch *stretch_of(struct stretch *list, size_t count, uint64_t space,
                                   uint64_t address)
 {
@@ -105,7 +108,7 @@ static struct stretch *stretch_of(struct stretch *list, size_t count, uint64_t s
     return NULL;
 }
 
-/* Samples of every page and interval, to the rows of the stretches. */
+/* Adds the samples of every page and interval to the rows of the stretches. */
 static void add_up(struct report *r, struct stretch *list, size_t count)
 {
     const struct spex_group *fine = r->cubes[PAGES].fine;
@@ -127,7 +130,7 @@ static void add_up(struct report *r, struct stretch *list, size_t count)
     }
 }
 
-enum { OBJECTS = 4 }; /* named in a stretch */
+enum { OBJECTS = 4 }; /* how many are named in a stretch */
 
 struct object {
     const struct spex_symbol *symbol;
@@ -142,7 +145,7 @@ static int larger_first(const void *a, const void *b)
     return x->symbol->start < y->symbol->start ? -1 : x->symbol->start > y->symbol->start;
 }
 
-/* "objects": the variables of a stretch with most samples, by the lines that took longest. */
+/* "objects": the variables with most samples in a stretch, found by the lines that took longest. */
 static void write_objects(const struct report *r, const struct stretch *s, struct json *json)
 {
     struct object *list = NULL;

@@ -1,7 +1,7 @@
 /*
- * Which NUMA node a page of data is on. Physical addresses show it if the file says which memory
- * belongs to which node. Otherwise the data source does: data from local DRAM is on the node of
- * the CPU; data from remote DRAM is on the other one, if there are two.
+ * Finds out which NUMA node a page of data is on. Physical addresses show it if the file says which
+ * memory belongs to which node. Otherwise the data source does: data from local DRAM is on the node
+ * of the CPU; data from remote DRAM is on the other one, if there are two.
  */
 #include "report/internal.h"
 
@@ -22,7 +22,7 @@ struct nodes {
     bool full; /* some pages were left out */
 };
 
-/* The index of a node's number in the file's list; NODES_MOST: not one that is counted. */
+/* Index of a node's number in the file's list; NODES_MOST if it is not counted. */
 static size_t place_of(const struct nodes *n, int node)
 {
     size_t i = 0;
@@ -72,7 +72,7 @@ static size_t node_of(struct nodes *n, const struct spex_sample *s)
     return n->info->node_count == 2 ? 1 - n->near : NODES_MOST;
 }
 
-/* Of a page; NULL if there are too many. */
+/* Counts for a page; NULL if there are too many pages. */
 static uint32_t *counts_of(struct nodes *n, const uint64_t key[IDS_WORDS])
 {
     bool fresh;
@@ -110,7 +110,7 @@ void nodes_sink(void *context, const struct spex_sample *samples, size_t n)
         spex_analysis_fail(nodes->analysis, SPEX_NO_MEMORY);
 }
 
-/* ---- by several threads ---- */
+/* ---- counting in several threads ---- */
 
 static void *split(void *context, unsigned threads)
 {
@@ -152,7 +152,7 @@ void nodes_add(const struct nodes *n, uint64_t page, uint64_t space, uint64_t co
         counts[i] += n->counts[number][i];
 }
 
-/* The largest first. */
+/* Writes the largest first. */
 void nodes_write(const struct nodes *n, const uint64_t counts[NODES_MOST], struct json *json)
 {
     bool written[NODES_MOST] = {false};

@@ -1,4 +1,4 @@
-/* The page around the data: page/ as embed.py puts it together. */
+/* The page around the data: the files of page/, combined by embed.py. */
 #include "report/report.h"
 
 #include "page.inc"

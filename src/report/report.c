@@ -16,7 +16,7 @@ static const struct {
     size_t key_count;
     unsigned flags;
     enum spex_order order;
-    size_t keep; /* the most rows that may be shown */
+    size_t keep; /* the most rows that can be shown */
 } sets[SETS] = {
     [FUNCTIONS] = {{SPEX_KEY_SYMBOL, SPEX_KEY_DSO},
                    2,
@@ -38,7 +38,9 @@ static const struct {
     [STACKS] = {{SPEX_KEY_STACK, SPEX_KEY_SYMBOL}, 2, 0, SPEX_BY_SAMPLES, SIZE_MAX},
 };
 
-/* Counting a sample once and adding up rows at the end is cheaper than counting it in every cube.
+/*
+ * The groups that take samples: counting a sample once and adding up rows at the end costs less
+ * than counting it in every cube.
  */
 static const struct {
     enum spex_key keys[SPEX_KEYS_MAX];
@@ -60,7 +62,7 @@ static const struct {
 
 typedef bool keep_sample(const struct report *r, const struct spex_sample *s);
 
-/* The samples that are to be kept go to these groups. Inlined: keep is called for each. */
+/* Passes the samples to keep to these groups. Inlined because keep is called for each sample. */
 static inline __attribute__((always_inline)) void feed_kept(const struct report *r,
                                                             const struct spex_sample *samples,
                                                             size_t count, keep_sample *keep,
@@ -85,7 +87,7 @@ struct feeding {
     const struct report *report;
 };
 
-/* Each of these is a sink of its own, so that threads share the work. */
+/* Each of these is a separate sink, so that threads share the work. */
 
 static bool is_any(const struct report *r, const struct spex_sample *s)
 {
@@ -100,7 +102,9 @@ static bool is_memory(const struct report *r, const struct spex_sample *s)
     return spex_sample_memory(s);
 }
 
-/* Records of the lines that are shown, and of a few others that share their bit. */
+/*
+ * Is the sample's record in one of the lines shown? Also true of a few others that share their bit.
+ */
 static bool is_hot(const struct report *r, const struct spex_sample *s)
 {
     bool physical = s->record->present & SPEX_HAS_PA;
@@ -135,21 +139,20 @@ static struct spex_sink feed_sink(struct feeding *f, spex_sample_sink *sink)
     return spex_sink_groups(&f->to, sink);
 }
 
-/* All records: everything but the cells of hot lines, and how lines are shared. */
+/* Reads all records: counts everything but the cells of hot lines, and finds shared lines. */
 static enum spex_status count_samples(struct report *r, struct spex_error *error)
 {
     struct feeding code = {
         .report = r, .groups = {r->cubes[CODE].fine, r->feeds[RUNNING], r->cubes[STACKS].fine}};
     struct feeding memory = {.report = r, .groups = {r->feeds[ACCESSES], r->cubes[PAGES].fine}};
     struct feeding targets = {.report = r, .groups = {r->cubes[TARGETS].fine}};
-    const struct spex_sink sinks[] = {
-        feed_sink(&code, feed_code),
-        feed_sink(&memory, feed_memory),
-        feed_sink(&targets, feed_targets),
-        spex_sink_findings(r->findings),
-        spex_sink_find(r->sharing),
-        {nodes_sink, r->nodes, &nodes_shards} /* the last: if there are some */
-    };
+    const struct spex_sink sinks[] = {feed_sink(&code, feed_code),
+                                      feed_sink(&memory, feed_memory),
+                                      feed_sink(&targets, feed_targets),
+                                      spex_sink_findings(r->findings),
+                                      spex_sink_find(r->sharing),
+                                      /* the last one, used only if there are several nodes */
+                                      {nodes_sink, r->nodes, &nodes_shards}};
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct spex_time_bins intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
     spex_analysis_want(r->analysis, ~(unsigned)SPEX_WANT_BASE);
@@ -159,7 +162,7 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
     return status;
 }
 
-/* A closer look at the lines that are shown and at those that threads share. */
+/* Reads again the records of the lines that are shown and of those that threads share. */
 static enum spex_status look_closer(struct report *r, struct spex_error *error)
 {
     struct feeding hot = {.report = r, .groups = {r->cubes[LINES].fine}};
@@ -201,8 +204,8 @@ static struct bins choose_bins(uint64_t first, uint64_t last)
 }
 
 /*
- * Samples were counted by guessed intervals. True if the guess fits the samples; at_work then
- * begins where they do.
+ * Samples were counted with guessed intervals. True if the guess fits them; at_work is then moved
+ * to begin where they do.
  */
 static bool bins_fit(struct report *r)
 {
@@ -223,7 +226,7 @@ static bool has_set(const struct report *r, enum set set)
     return set != STACKS || spex_analysis_stacks(r->analysis) != SPEX_STACKS_NONE;
 }
 
-/* What samples are counted in. */
+/* Makes the groups that count samples. */
 static enum spex_status make_tables(struct report *r, struct spex_error *error)
 {
     enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
@@ -246,7 +249,7 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
     }
     if (!status)
         spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
-    r->cubes[FUNCTIONS].intervals = true; /* the page shows intervals of these alone */
+    r->cubes[FUNCTIONS].intervals = true; /* the page shows confidence intervals only for these */
     return status;
 }
 
@@ -267,7 +270,7 @@ static void free_tables(struct report *r)
     r->sharing = NULL;
 }
 
-/* ---- behind the last sample ---- */
+/* ---- after the last sample ---- */
 
 struct share {
     struct report *report;
@@ -292,7 +295,9 @@ void report_share(struct report *r, size_t parts, void *context,
     spex_analysis_together(r->analysis, false);
 }
 
-/* A table, or, before them, what is needed to write code: loading that library takes longest. */
+/*
+ * Finishes a table or, before the tables, loads the library for writing code, which takes longest.
+ */
 static void finish_part(struct report *r, void *context, size_t number)
 {
     (void)context;
@@ -304,7 +309,7 @@ static void finish_part(struct report *r, void *context, size_t number)
 }
 
 /*
- * Uses intervals that fit the file's first and last time; if the samples turn out to cover
+ * Counts in intervals that fit the file's first and last time; if the samples turn out to cover
  * another span (filters may choose any), counts once more.
  */
 static enum spex_status count_all(struct report *r, struct spex_error *error)

@@ -55,7 +55,7 @@ static const char *below(const char *path, const char *dir)
     return !strncmp(path, dir, n) && path[n] == '/' ? path + n : NULL;
 }
 
-/* The root of all is nobody's directory of sources. */
+/* A user cannot allow the root of the file system. */
 static bool shows(const char *path, const char *dir)
 {
     const char *rest = dir && strcmp(dir, "/") ? below(path, dir) : NULL;
@@ -78,7 +78,7 @@ static bool allowed(const struct sources *s, struct spex_module *program, const 
     return shows(path, s->cwd) || shows(path, image);
 }
 
-/* Judges the file that is open: between a look at a name and opening it the name may change. */
+/* Checks the opened file, since a name can change between checking and opening it. */
 static bool may_read(const struct sources *s, struct spex_module *program, int fd,
                      char path[PATH_MAX])
 {
@@ -112,9 +112,9 @@ static bool read_text(struct sources *sources, struct source *s, const char *pat
     return true;
 }
 
-/* ---- looking ---- */
+/* ---- searching ---- */
 
-/* Below a directory: the whole path, then with fewer and fewer of its directories. */
+/* Tries the path below a directory: whole, then without its first directory, and so on. */
 static bool look_below(struct sources *sources, struct source *s, const char *dir, const char *path)
 {
     char name[2 * PATH_MAX];

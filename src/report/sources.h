@@ -5,11 +5,11 @@
 #include <spex/symbols.h>
 
 /*
- * Sources, which debug information names. What it says grants nothing: who made the profile or the
- * program may have written the name of any file into it. A file is read only if it is a regular
- * one that lies, all links resolved, below the working directory, the directory of the program's
- * file, or one that the user named; there nothing hidden (.ssh, .env), but below what the user
- * named; and never anything of /proc, /sys, /dev and /etc.
+ * Where sources may be read from. Debug information names them, but grants nothing: whoever made
+ * the profile or the program may have put the name of any file into it. A file is read only if it
+ * is a regular file that lies, with all links resolved, below the working directory, the directory
+ * of the program's file, or one that the user named. Hidden files (.ssh, .env) are read only below
+ * what the user named, and nothing is ever read from /proc, /sys, /dev and /etc.
  */
 struct source_places {
     const char *symfs;       /* may be NULL */
@@ -26,9 +26,9 @@ struct source {
     char *text;                  /* NULL: not found; its lines end with 0 */
     char **lines;
     size_t count, capacity;
-    int error;     /* errno where the file is there and cannot be read */
+    int error;     /* errno if the file exists but cannot be read */
     bool outside;  /* the file exists outside the directories that may be read */
-    bool reported; /* kept by the caller: the reason was shown */
+    bool reported; /* set by the caller once it has shown the reason */
     struct source *next;
 };
 
@@ -41,7 +41,7 @@ void sources_free(struct sources *sources);
  */
 struct source *sources_get(struct sources *sources, const struct spex_line *line,
                            struct spex_module *program);
-/* Why a file that is there has no text, NULL otherwise. */
+/* Why a file that exists has no text; NULL otherwise. */
 const char *source_problem(const struct source *source);
 /* The files that were read, by number; NULL after the last. */
 const struct source *sources_read(const struct sources *sources, size_t index);

@@ -94,7 +94,7 @@ static void put_number(struct text *text, const char *key, double value)
     put(text, shown);
 }
 
-/* A name as a shell takes it. */
+/* Quotes a name for a shell. */
 static void put_quoted(struct text *text, const char *name)
 {
     const bool plain = name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -105,7 +105,7 @@ static void put_quoted(struct text *text, const char *name)
     put(text, plain ? "" : "'");
 }
 
-/* False: it is not known. */
+/* False if the value is not known. */
 static bool put_word(struct text *text, const struct spex_finding *f, const char *key, bool timed)
 {
     if (!strcmp(key, "function'")) {

@@ -1,6 +1,6 @@
 /*
- * The words for what the analysis found (<spex/findings.h>): one table, findings.def, which
- * every front end shows.
+ * Describes findings (<spex/findings.h>) in words: the texts are in findings.def, and every front
+ * end shows the same.
  */
 #ifndef REPORT_WORDS_H
 #define REPORT_WORDS_H
@@ -8,7 +8,7 @@
 #include <spex/findings.h>
 #include "base/json.h"
 
-enum { WORDS_NAME = 2000 }; /* bytes of a name of data; longer ones are cut */
+enum { WORDS_NAME = 2000 }; /* most bytes in a name of data; longer ones are cut */
 enum words_part { WORDS_FOUND, WORDS_DO, WORDS_SEE };
 
 /* "far-data" */
@@ -18,7 +18,7 @@ const char *words_kind(enum spex_finding_kind kind);
  * The caller frees it.
  */
 char *words_of(const struct spex_finding *finding, enum words_part part, bool timed);
-/* An array of objects (docs/schema.md); findings NULL: an empty one. */
+/* Writes an array of objects (docs/schema.md), which is empty if findings is NULL. */
 void words_write(const struct spex_findings *findings, struct json *json);
 
 #endif

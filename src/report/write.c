@@ -1,4 +1,6 @@
-/* The data as JSON: every section, and fewer rows of the largest where the page would be too large.
+/*
+ * Writes the data as JSON: every section, with fewer rows in the largest ones if the page would be
+ * too large.
  */
 #include "report/internal.h"
 
@@ -16,8 +18,8 @@ static void write_page_nodes(struct report *r, size_t row, struct json *json)
 }
 
 /*
- * Rows of a set, each an object with the texts of its keys under these names; then the other rows,
- * summed up.
+ * Writes the rows of a set, each as an object with the texts of its keys under these names; then
+ * the sum of the other rows.
  */
 static void write_set(struct report *r, enum set set, const char *name, const char *const *keys,
                       size_t most, struct json *json)
@@ -143,7 +145,7 @@ static void write_targets(struct report *r, const struct limits *limits, struct 
 static void write_short(struct report *r, const struct limits *limits, struct json *json)
 {
     (void)limits;
-    json_name(json, "short"); /* most samples that a row may lack */
+    json_name(json, "short"); /* the most samples that a row may lack */
     json_object(json);
     JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
     JSON_MEMBER(json, "pages", u64, spex_group_error(r->cubes[PAGES].fine));
@@ -151,8 +153,9 @@ static void write_short(struct report *r, const struct limits *limits, struct js
 }
 
 /*
- * What the data is made of, in order. part: which it belongs to; PARTS: it never shrinks. by: those
- * of the same number are written by one thread, for they look up names, lines or code.
+ * The sections of the data, in order. part: the part they belong to; PARTS: the section never
+ * shrinks. by: one thread writes all sections with the same number, since they look up names, lines
+ * or code.
  */
 static const struct {
     enum part part;
@@ -193,7 +196,7 @@ static size_t less(size_t value, double part, size_t least)
     return smaller > least ? smaller : least;
 }
 
-/* Scales one part down by this factor; false if it is as small as it may be. */
+/* Scales one part down by this factor; false if it is already as small as possible. */
 static bool shrink(struct limits *l, enum part part, double to)
 {
     const struct limits before = *l;
@@ -225,8 +228,8 @@ static bool shrink(struct limits *l, enum part part, double to)
 }
 
 /*
- * What is too much is taken from the largest part that can shrink, at most half of it at a time.
- * Says which that was; PARTS: none can.
+ * Takes the excess from the largest part that can shrink, at most half of that part at a time.
+ * Returns that part; PARTS if none can shrink.
  */
 static enum part make_smaller(struct limits *l, size_t sizes[PARTS], size_t excess)
 {
@@ -243,7 +246,7 @@ static enum part make_smaller(struct limits *l, size_t sizes[PARTS], size_t exce
     return PARTS;
 }
 
-/* Each section is written into memory of its own, so that only what became smaller is rewritten. */
+/* Writes each section into separate memory, so that only sections that shrank are written again. */
 void report_write(struct report *r, struct json *json)
 {
     struct writing w = {.json = *json,

@@ -33,7 +33,7 @@ static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
     return (uint8_t)((1u << to) - (1u << from));
 }
 
-/* Number of the youngest store that is older than the load and touches these bytes, or 0. */
+/* Number of the youngest store that is older than the load and writes some of these bytes, or 0. */
 static inline uint64_t stored_find(const struct timing_core *core, uint64_t piece, uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
@@ -54,13 +54,13 @@ enum forwarded {
     FORWARD_NONE, /* no bytes from stores that are not written yet */
     FORWARD_ALL,
     FORWARD_SOME,
-    FORWARD_FAILED /* some of them, but not in a way that can be forwarded */
+    FORWARD_FAILED /* some bytes, but not in a way that can be forwarded */
 };
 
 /*
- * Looks for some bytes of a load, asked for at t, in stores. They are forwarded if one store has
- * them all and they are its beginning or begin in its middle. *data: when they arrive; *written:
- * when the store is written.
+ * Looks in stores for some bytes of a load, asked for at t. They are forwarded if a single store
+ * has all of them and they are at its beginning or begin in its middle. *data: when they arrive;
+ * *written: when the store is written.
  */
 static enum forwarded forward_part(const struct timing_core *core, uint64_t va, unsigned size,
                                    uint64_t t, uint64_t *data, uint64_t *written)
@@ -105,7 +105,7 @@ forward_slow(struct timing_core *core, uint64_t va, unsigned size, uint64_t *t, 
     return first == second ? FORWARD_ALL : FORWARD_SOME;
 }
 
-/* atomic: it waits for them to be written, whoever has the line. */
+/* atomic: the load waits for the bytes to be written, whoever has the line. */
 static inline enum forwarded forward(struct timing_core *core, uint64_t va, unsigned size,
                                      bool atomic, uint64_t *t, uint64_t *data)
 {
@@ -172,7 +172,7 @@ static inline uint64_t load(struct timing_core *core, const struct account_op *u
     return done;
 }
 
-/* Another store: does it continue the run of those before it, and how many lines did that fill? */
+/* Adds a store: does it continue the run of those before it, and how many lines did that fill? */
 static inline void run_of_stores(struct timing_core *core, uint64_t va, unsigned size)
 {
     if (va != core->stream_next) {
@@ -185,7 +185,7 @@ static inline void run_of_stores(struct timing_core *core, uint64_t va, unsigned
         core->stream_lines++;
 }
 
-/* In a run of stores that fills whole lines: whether this line is written without being fetched. */
+/* In a run of stores that fills whole lines: is this line written without being fetched? */
 static inline bool streams(struct timing_core *core, uint64_t va, unsigned size)
 {
     uint64_t line = va & ~63ull;
@@ -248,7 +248,7 @@ static inline void note(struct accesses *a, uarch_result result)
     a->next++;
 }
 
-/* One access of a load that always hits: its data is there, unless a store has it. */
+/* One access of a load that always hits: takes its data from a store, if one has it. */
 static __attribute__((noinline)) uint64_t hit(struct timing_core *core, const struct account_op *u,
                                               uint64_t va, uint64_t t)
 {
@@ -259,7 +259,7 @@ static __attribute__((noinline)) uint64_t hit(struct timing_core *core, const st
     return later(t + core->c->l1d_latency, data);
 }
 
-/* Accesses of a load that is issued at `issue`: when it is done. */
+/* Does the accesses of a load that is issued at `issue`; returns when it is done. */
 static inline uint64_t do_load(struct timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc)
 {
@@ -327,7 +327,7 @@ static inline uint64_t do_store(struct timing_core *core, const struct account_o
         stored_add(core, va, u->size, done);
         note(a, result | flags[k] | translation[k] << 32);
     }
-    if (atomic) { /* all of it at once */
+    if (atomic) { /* all at once */
         *written = later(*written, done);
         for (uint64_t i = pieces; i != core->stored_count;)
             core->stored[++i & core->stored_mask].data = done;
@@ -335,7 +335,7 @@ static inline uint64_t do_store(struct timing_core *core, const struct account_o
     return done;
 }
 
-/* Stores leave the buffer in order, a limited number per cycle: when the next one can. */
+/* Stores leave the buffer in order, a limited number per cycle: computes when the next one can. */
 static inline void leave_buffer(struct timing_core *core, uint64_t when)
 {
     if (when > core->drain) {
@@ -347,7 +347,7 @@ static inline void leave_buffer(struct timing_core *core, uint64_t when)
     }
 }
 
-/* The store leaves the buffer when it has retired and was accepted. */
+/* Lets the store leave the buffer once it has retired and was accepted. */
 static inline void drain(struct timing_core *core, uint64_t pieces, uint64_t when)
 {
     uint32_t stores = core->c->stores;
@@ -360,7 +360,7 @@ static inline void drain(struct timing_core *core, uint64_t pieces, uint64_t whe
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }
 
-/* Whether the access lies within eight bytes. */
+/* Does the access lie within eight bytes? */
 static inline bool fits(uint64_t va, unsigned size)
 {
     return (va & 7) + size <= 8;
@@ -386,7 +386,7 @@ static inline unsigned plain(struct timing_core *core, uint64_t va, uint64_t t)
     return state ? state : timing_memory_first(core, va);
 }
 
-/* All accesses of a load are plain. */
+/* Are all accesses of a load plain? */
 static inline bool plain_load(struct timing_core *core, const struct account_op *u,
                               struct accesses *a, uint32_t insn, uint64_t issue)
 {

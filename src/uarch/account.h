@@ -24,7 +24,7 @@ enum {
     TIMING_ENTRIES = 1 << 14,
     TIMING_STREAMS = 64,
     TIMING_REGIONS = 16,
-    TIMING_NEAR = 1 << 16, /* words of the filter of who may have a line */
+    TIMING_NEAR = 1 << 16, /* words of the filter that tells which cores may have a line */
 };
 
 /* ---- what blocks did ---- */
@@ -41,11 +41,11 @@ struct timing_state {
     struct timing_state *older; /* next state in the hash chain */
 };
 
-/* A load, store or atomic of a block that ran; cycles from dispatch of the block on. */
+/* A load, store or atomic of a block that ran; times are cycles from dispatch of the block on. */
 struct timing_step {
     uint16_t insn;
     uint16_t issue, took; /* took: cycles from issue to done */
-    uint16_t before;      /* when all before it in the block are done */
+    uint16_t before;      /* when everything before it in the block is done */
     uint16_t plain;       /* latency if its accesses are plain */
     uint8_t size;         /* bytes of an access */
     bool store;
@@ -58,10 +58,11 @@ struct timing_step {
  */
 struct timing_path {
     const struct timing_state *from;
-    struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
-    uint16_t *retire;                  /* retirement of all instructions, stored after the steps */
+    /* first branch; next of the same path, or of the same hash */
+    struct timing_path *branch, *next;
+    uint16_t *retire;  /* retirement of all instructions, stored after the steps */
     uint16_t at, took; /* a branch between paths: step `at` took this long instead */
-    uint32_t late;     /* how late its branch's target was once; */
+    uint32_t late;     /* how late the target of its branch was once; */
     const struct timing_state *lately; /* the state after that, or NULL; */
     struct timing_path *after;         /* the path that followed then */
     /* what came next: taken << 1 | mispredicted */
@@ -75,17 +76,17 @@ struct timing_path {
     struct timing_step step[];
 };
 
-/* A block went that way, from this cycle of dispatch and after this retirement. */
+/* A block took that path, from this cycle of dispatch and after this retirement. */
 struct timing_went {
     _Alignas(32) const struct timing_path *path;
     uint64_t base, retire;
 };
 
 enum {
-    TIMING_PASSED = 128,     /* 16 instructions each: more than a window, and a block */
-    TIMING_SOON = 48,        /* cycles: a register that is ready later is in no state */
-    TIMING_LONGEST = 128,    /* instructions of a block that is remembered */
-    TIMING_PATHS = 1 << 14,  /* lists of paths, and of states */
+    TIMING_PASSED = 128,    /* groups of 16 instructions: more than a window and a block together */
+    TIMING_SOON = 48,       /* cycles: a register that is ready later is in no state */
+    TIMING_LONGEST = 128,   /* instructions of a block that is remembered */
+    TIMING_PATHS = 1 << 14, /* lists of paths, and of states */
     TIMING_CREDIT = 1 << 14, /* cost of remembering at which a core pauses it */
 };
 
@@ -93,7 +94,7 @@ struct timing_memo {
     struct timing_state *state[TIMING_PATHS];
     struct timing_path *path[TIMING_PATHS];
     size_t bytes;
-    uint32_t blocks; /* blocks that have a number */
+    uint32_t blocks; /* how many blocks have a number */
     struct account_insn insns[TIMING_LONGEST];
 };
 
@@ -107,7 +108,7 @@ struct timing_server {
 /* Finds the first time, from t on, at which a line can be served, and reserves it. */
 uint64_t timing_serve(struct timing_server *server, uint64_t t);
 /*
- * Lines taken in TIMING_AGO buckets, ending TIMING_AGO before the bucket of t. The most recent
+ * Lines taken in TIMING_AGO buckets, which end TIMING_AGO before the bucket of t. The most recent
  * buckets are not complete: cores are accounted for when instructions retire, and others may have
  * asked long before.
  */
@@ -139,14 +140,14 @@ enum { /* low bits of a tag word; bits 1:0 are enum uarch_state */
        TIMING_PREFETCHED = 8, /* prefetched and not used yet */
 };
 
-/* A private cache, least recently used way replaced. 0 is no line. */
+/* A private cache that replaces the least recently used way. 0 is no line. */
 struct timing_cache {
     uint32_t mask, ways;
     uint32_t tick;
     uint64_t *tag;   /* line address | flags; level 1: the most recent of a set first */
     uint32_t *used;  /* tick of the last use */
     uint64_t *ready; /* when the line is there */
-    uint8_t *from;   /* level 1: enum uarch_level where it came from */
+    uint8_t *from;   /* level 1: where it came from (enum uarch_level) */
 };
 
 /*
@@ -173,7 +174,7 @@ struct timing_fifo {
 
 struct timing_tagged {
     uint16_t tag;
-    uint16_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
+    uint16_t state; /* counter in bits 2:0, taken from 4 on; usefulness in bits 4:3 */
 };
 enum {
     TIMING_COUNTER =
@@ -191,12 +192,12 @@ struct timing_table { /* the part of the history that a table sees */
 };
 struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
-    uint64_t odd[3];     /* odd factors of the three hashes */
-    bool usual;          /* five tables that see no more than 128 branches */
+    uint64_t odd[3];     /* odd factors for the three hashes */
+    bool usual;          /* five tables that see at most 128 branches */
     uint32_t shift;      /* right shift that leaves a hash's index in a table */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
-    struct timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
+    struct timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; each uses only its first entries */
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
     struct timing_tagged *base;
@@ -221,10 +222,10 @@ struct timing_streams {
     uint32_t count, tick;
     struct timing_stream stream[TIMING_STREAMS];
 };
-struct timing_region { /* 2 KB that are being used */
+struct timing_region { /* a region of 2 KB in use */
     uint64_t region;   /* number + 1 */
-    uint64_t key;      /* who began it */
-    uint32_t seen;     /* lines */
+    uint64_t key;      /* which instruction began it */
+    uint32_t seen;     /* one bit per line */
     uint32_t used;
 };
 struct timing_footprint {
@@ -240,7 +241,7 @@ struct timing_prefetch {
 };
 
 /*
- * Where a block's branch is in the first two branch target buffers. They replace their oldest
+ * Position of a block's branch in the first two branch target buffers. They replace their oldest
  * entry, so a branch stays until this many entries have been put in.
  */
 struct timing_taken {
@@ -252,7 +253,7 @@ struct timing_taken {
 struct timing_ideal {
     const struct ideal_range *ranges;
     size_t count;
-    unsigned kinds; /* the kinds of all of them */
+    unsigned kinds; /* all kinds that occur */
 };
 
 /* ---- a core ---- */
@@ -271,23 +272,24 @@ struct timing_core {
     const struct uarch_config *c;
     uint32_t index, cluster, socket, id;
     bool free;
-    struct timing_predictor *predictor; /* another thread may use it: nothing of it is in here */
+    /* possibly used by another thread: none of it is stored here */
+    struct timing_predictor *predictor;
     /* the account */
     _Alignas(64) uint64_t ready[ACCOUNT_REGS];
     uint64_t dispatch; /* earliest dispatch of the next instruction: cycle << 16 | part */
-    uint64_t retire;   /* cycle of the last one */
+    uint64_t retire;   /* cycle in which the last instruction retired */
     uint64_t number;   /* number of the next instruction */
     uint64_t share;    /* share of a cycle that dispatching one instruction takes */
     uint64_t begin;    /* the first part of a cycle; the last is 65535 */
-    const struct timing_state *state; /* holds the registers, if not NULL */
-    struct timing_path **hook;        /* where to find what the next block does, and to note it */
-    struct timing_path *none;         /* successor where there is no path */
+    const struct timing_state *state; /* holds the state of the registers, if not NULL */
+    struct timing_path **hook;        /* where to find what the next block does, and to store it */
+    struct timing_path *none;         /* successor if there is no path */
     int32_t credit;                   /* budget for remembering; below 0: a pause */
     uint64_t first;                   /* first instruction after the last unknown block */
-    const uint64_t *made, *made_end;  /* loads and stores of the block that were made: when done */
+    const uint64_t *made, *made_end; /* when the loads and stores that were already made are done */
     uint32_t page_shift, l1d_latency, lat_alu;
-    uint64_t loads, stores; /* so far */
-    uint64_t fetch;         /* the next block can be fetched from here on */
+    uint64_t loads, stores; /* number so far */
+    uint64_t fetch;         /* the next block can be fetched from this time on */
     uint64_t drain;         /* cycle in which the last store was written */
     uint32_t drained;       /* stores written in that cycle */
     uint32_t window;        /* mask of slot[] */
@@ -300,9 +302,9 @@ struct timing_core {
     uint64_t load_retire[512], store_drain[256]; /* no smaller than the queues */
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
-    uint64_t stored_from;                /* pieces up to this one have been written for sure */
+    uint64_t stored_from;                /* pieces up to this one have certainly been written */
     uint64_t stored_head[TIMING_STORED]; /* number of the last piece in each bucket */
-    uint64_t stored_first[256];          /* pieces before each store */
+    uint64_t stored_first[256];          /* number of pieces before each store */
     struct timing_stored *stored;
     /* write streaming */
     uint64_t stream_begin, stream_next; /* range of the run of stores */
@@ -316,7 +318,7 @@ struct timing_core {
     uint64_t page; /* page of the last access */
     struct {
         uint64_t line, ready,
-            gone; /* the last line that others asked for: when it came, and left */
+            gone; /* the last line that others asked for: when it came, and when it left */
     } leaving;
     struct timing_prefetch prefetch;
     /* the instruction side */
@@ -326,7 +328,7 @@ struct timing_core {
     uint64_t code_generation, btb_generation;
     struct timing_fifo btb;
     struct timing_server code_server;
-    struct timing_taken *taken; /* indexed by the block's place */
+    struct timing_taken *taken; /* indexed by the number of the block's branch */
     uint32_t taken_count;
     uint64_t near_put, mid_put; /* entries put into the first two branch target buffers */
     struct uarch_counts counts;
@@ -340,19 +342,22 @@ struct timing {
     uint64_t *llc; /* line address | 1 | dirty << 1, ways in order of use */
     struct timing_server llc_server, dram[2], link;
     struct uarch_homes homes;
-    uint64_t *near; /* who may have a line: bits of cores by hash of the line */
+    uint64_t *near; /* which cores may have a line: one bit per core, by hash of the line */
     struct timing_ideal ideal;
     uint64_t generation;
     struct timing_memo memo;
     bool apart;      /* each core has its own clock */
-    uint32_t places; /* places of blocks that ended with a taken branch */
+    uint32_t places; /* number of blocks that ended with a taken branch */
     uint32_t core_count;
     struct timing_core *core[TIMING_CORES];
 };
 
 /* ---- memo.c ---- */
 
-/* Stores the registers as a state, NULL if none fits; and loads a state into the core. */
+/*
+ * timing_memo_enter stores the registers as a state, NULL if none fits; timing_memo_leave loads a
+ * state into the core.
+ */
 const struct timing_state *timing_memo_enter(struct timing_core *core);
 void timing_memo_leave(struct timing_core *core);
 /* Copies the retirement of known blocks to slot[]. */
@@ -369,11 +374,11 @@ struct timing_path *timing_memo_keep(struct timing_core *core, const struct timi
                                      const struct timing_run *run, const struct timing_state *from,
                                      uint64_t dispatch, struct timing_path *parent, uint32_t at,
                                      uint64_t took);
-/* Notes that the branch at the end of a path was taken and delays dispatch. */
+/* Records that the branch at the end of a path was taken and delays dispatch. */
 void timing_memo_late(struct timing_core *core, struct timing_path *path, uint32_t late);
-/* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
+/* A branch was mispredicted, perhaps at the end of a path: dispatch continues at this cycle. */
 void timing_memo_missed(struct timing_core *core, struct timing_path *path, uint64_t cycle);
-/* Forgets everything if it takes more memory than it should. */
+/* Forgets everything if it takes too much memory. */
 bool timing_memo_full(const struct timing *timing);
 void timing_memo_free(struct timing *timing);
 
@@ -384,13 +389,13 @@ uint64_t timing_memory_load(struct timing_core *core, uint64_t va, uint64_t t, u
                             uarch_result *result);
 /*
  * Gets ownership of a line for a write asked for at t; returns when the line arrives. The store
- * itself is done once it is accepted: it waits with the line's miss register.
+ * itself is done once it is accepted: it waits in the line's miss register.
  */
 uint64_t timing_memory_own(struct timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                            uarch_result *result, uint64_t *accepted);
 /* Uses a line of level 1: its state if nothing else is needed, otherwise 0. */
 unsigned timing_memory_first(struct timing_core *core, uint64_t va);
-/* A whole line that is written without being fetched. */
+/* Writes a whole line without fetching it. */
 uint64_t timing_memory_stream(struct timing_core *core, uint64_t line, uint64_t t,
                               uarch_result *result);
 /* Is the line in level 1 or on its way there? Is it in level 2? */
@@ -406,18 +411,18 @@ void timing_memory_prefetch(struct timing_core *core, uint64_t line, uint64_t t,
  */
 uint64_t timing_memory_hint(struct timing_core *core, uint64_t line, uint64_t t, unsigned hint);
 void timing_memory_flush(struct timing_core *core);
-/* The line of va is in level 1 from t on, at no cost. */
+/* Puts the line of va into level 1 from t on, at no cost. */
 void timing_memory_there(struct timing_core *core, uint64_t va, uint64_t t, bool write);
 
 /* ---- ideal.c ---- */
 
-/* Kinds of enum ideal_set that an address has. */
+/* The kinds (enum ideal_set) that apply to an address. */
 unsigned timing_ideal_at(const struct timing_ideal *ideal, uint64_t address);
-/* An instruction as it is to be accounted for. Its kinds. */
+/* Changes an instruction as the ideal requires. Returns its kinds. */
 unsigned timing_ideal_op(const struct timing_ideal *ideal, uint64_t pc, struct spex_op *op);
 /* Changes what account_op() made of op. */
 void timing_ideal_uop(unsigned kinds, const struct spex_op *op, struct account_op *u);
-/* The line and page of an access are there at once. */
+/* Makes the line and page of an access available at once. */
 void timing_ideal_access(struct timing_core *core, uint64_t va, unsigned size, uint64_t t,
                          bool write);
 
@@ -435,7 +440,7 @@ static inline uint64_t timing_fetch(struct timing_core *core, struct timing_bloc
 {
     return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
 }
-/* A taken branch: how long its target is late, in cycles << 16 | parts. */
+/* A taken branch: how late its target is, in cycles << 16 | parts. */
 uint32_t timing_btb_look(struct timing_core *core, struct timing_block *block);
 static inline uint32_t timing_btb(struct timing_core *core, struct timing_block *block)
 {

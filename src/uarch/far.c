@@ -1,4 +1,4 @@
-/* Caches, TLBs and predictors where the account of time does not run. */
+/* Caches, TLBs and predictors while the account of time is not running. */
 #include "uarch/far.h"
 
 #include "uarch/access.h"
@@ -15,7 +15,7 @@ void timing_far_end(struct timing_core *core, uint64_t cycles)
     core->dispatch = core->retire << 16 | core->begin;
 }
 
-/* Requests come at this time, and none before it. */
+/* Requests come at this time, and none earlier. */
 static void set_time(struct timing_core *core, uint64_t cycles)
 {
     core->dispatch = cycles << 16 | core->begin;

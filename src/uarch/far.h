@@ -12,9 +12,9 @@
 
 #include "uarch/account.h"
 
-enum { SPEX_FAR_FRACTION = 16 }; /* bits of a time below a cycle */
+enum { SPEX_FAR_FRACTION = 16 }; /* bits of time below a cycle */
 
-/* The pipeline is left as it is, and at this time goes on empty. */
+/* Leaves the pipeline; timing_far_end continues at a time with an empty one. */
 void timing_far_begin(struct timing_core *core);
 void timing_far_end(struct timing_core *core, uint64_t cycles);
 
@@ -72,7 +72,7 @@ void timing_far_load_slow(struct timing_core *core, const struct timing_block *b
                           timing_access access, unsigned size, uint64_t cycles);
 void timing_far_store_slow(struct timing_core *core, const struct timing_block *block,
                            timing_access access, unsigned size, uint64_t cycles);
-/* Any access of any instruction. */
+/* Any access by any instruction. */
 void timing_far_access(struct timing_core *core, const struct timing_block *block,
                        timing_access access, uint64_t cycles);
 
@@ -83,7 +83,7 @@ far_quick(const struct timing_core *core, uint64_t va, unsigned size, unsigned *
     return va >> core->page_shift == core->page && (va & 63) + size <= 64;
 }
 
-/* True if that was all; otherwise _slow() has to be called. */
+/* Handles the common case; if it returns false, call the _slow() variant. */
 static inline __attribute__((always_inline)) bool timing_far_load(const struct timing_core *core,
                                                                   uint64_t va, unsigned size)
 {

@@ -1,7 +1,7 @@
 /*
  * The instruction side: level 1 cache, TLB, branch target buffer. All three replace their oldest
- * entry, so a hit changes nothing. A block that was found whole is found again until something is
- * put in (the core's generation changes).
+ * entry, so a hit changes nothing. A block whose lines were all found is found again until
+ * something is put in (the core's generation changes).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static uint64_t line(struct timing_core *core, uint64_t va, uint64_t t, bool *se
                 continue;
             uint64_t there = timing_memory_code(core, next << UARCH_LINE, t);
             core->l1i.ready[insert(&core->l1i, next + 1, next)] = there;
-            core->counts.code_miss--; /* a prefetch, so not the program's miss */
+            core->counts.code_miss--; /* a prefetch does not count as the program's miss */
         }
     }
     if (ready < t)
@@ -107,7 +107,7 @@ static struct timing_taken *taken_of(struct timing_core *core, struct timing_blo
     return &core->taken[block->place];
 }
 
-/* Whether another branch follows this one in the same 32 bytes. */
+/* Does another branch follow this one in the same 32 bytes? */
 static bool dense(const struct timing_fifo *f, uint64_t pc)
 {
     uint32_t first = ((uint32_t)(pc >> 5) & f->mask) * f->ways;
@@ -117,7 +117,7 @@ static bool dense(const struct timing_fifo *f, uint64_t pc)
     return false;
 }
 
-/* The last buffer: has it the branch, and others? It is put in. */
+/* Looks in the last buffer: is the branch there, and are others close to it? Puts it in. */
 static enum timing_btb look_last(struct timing_core *core, struct timing_block *block)
 {
     struct timing_fifo *f = &core->btb;

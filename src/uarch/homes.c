@@ -1,4 +1,6 @@
-/* Which socket a page of memory belongs to: as in Linux, that of the core that touched it first. */
+/*
+ * The socket that a page of memory belongs to: as in Linux, that of the core that touched it first.
+ */
 #include <stdlib.h>
 
 #include "uarch/uarch.h"

@@ -1,4 +1,4 @@
-/* The ideal parts of spex whatif --ideal: ranges of addresses whose code or data costs less. */
+/* The ideal parts of spex whatif --ideal: address ranges whose code or data costs less. */
 #include "uarch/access.h"
 #include "uarch/timing.h"
 

@@ -1,7 +1,7 @@
 /*
- * Remembers what blocks did. A block does the same again if registers and dispatch are, relative to
- * each other, as they were then, and if its accesses take as long. The accesses themselves are
- * always made.
+ * Remembers what blocks did. A block does the same again if registers and dispatch have the same
+ * relative times as before, and if its accesses take as long. The accesses themselves are always
+ * made.
  *
  * This never changes the result; it only gets there faster.
  */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 16 << 20 }; /* bytes */
+enum { MOST = 16 << 20 }; /* most bytes */
 
 static size_t place(uint64_t hash)
 {

@@ -65,7 +65,7 @@ static void touch(struct timing_cache *cache, int32_t i)
     cache->used[i] = cache->tick;
 }
 
-/* The way to put the line in: a free one, or the least recently used. */
+/* The way for a new line: a free one, or the least recently used. */
 static int32_t place(struct timing_cache *cache, uint64_t line)
 {
     uint32_t first = ((uint32_t)(line >> UARCH_LINE) & cache->mask) * cache->ways, best = first;
@@ -146,7 +146,7 @@ static uint64_t *near_of(const struct timing *s, uint64_t line)
     return &s->near[(line >> UARCH_LINE) * 0x9e3779b97f4a7c15ull >> 48 & (TIMING_NEAR - 1)];
 }
 
-/* Whether each core has the line for itself. */
+/* Has each core the line to itself? */
 static bool unshared(const struct timing *s, uint64_t line)
 {
     return s->ideal.kinds & SPEX_IDEAL_SHARE && timing_ideal_at(&s->ideal, line) & SPEX_IDEAL_SHARE;
@@ -178,7 +178,7 @@ static struct holders holders_of(struct timing_core *core, uint64_t line)
     return h;
 }
 
-/* state 0: the others lose the line. */
+/* state 0: the other cores lose the line. */
 static void change_others(struct timing_core *core, uint64_t line, unsigned state)
 {
     struct timing *s = core->timing;
@@ -204,7 +204,7 @@ static uint64_t core_latency(const struct timing_core *core, const struct timing
     return d == 0 ? c->peer_latency : c->far_latency + (d == 2 ? c->remote_latency : 0);
 }
 
-/* The line comes from another core, asked for at t. */
+/* Gets the line from another core, asked for at t. */
 static uint64_t from_core(struct timing_core *core, struct timing_core *other, uint64_t line,
                           uint64_t t, uint64_t flags, uarch_result *result)
 {
@@ -257,7 +257,7 @@ static uint64_t from_memory(struct timing_core *core, uint64_t line, uint64_t t,
     return t;
 }
 
-/* Level 2 does not have the line. Fills in how it may be kept. */
+/* Gets a line that level 2 does not have. Sets how it may be kept. */
 static uint64_t beyond(struct timing_core *core, uint64_t line, uint64_t t, bool write,
                        unsigned *state, uarch_result *result)
 {
@@ -297,7 +297,7 @@ static void l2_fill(struct timing_core *core, uint64_t line, uint64_t flags, uin
     *near_of(core->timing, line) |= 1ull << core->id % 64;
 }
 
-/* A write to a line that this core shares with others. */
+/* Handles a write to a line that this core shares with others. */
 static uint64_t upgrade(struct timing_core *core, uint64_t line, uint64_t t, enum uarch_level level,
                         uarch_result *result)
 {
@@ -317,7 +317,7 @@ static uint64_t upgrade(struct timing_core *core, uint64_t line, uint64_t t, enu
 
 enum who { DEMAND, AHEAD, CODE };
 
-/* A request to level 2 at t. Fills in how level 1 may keep the line. */
+/* A request to level 2 at t. Sets how level 1 may keep the line. */
 static uint64_t l2_request(struct timing_core *core, uint64_t line, uint64_t t, bool write,
                            enum who who, unsigned *state, uarch_result *result)
 {
@@ -390,7 +390,9 @@ static void l1_fill(struct timing_core *core, uint64_t line, uint64_t flags, uin
     l1_use(&core->l1, line, i);
 }
 
-/* A hit on a line that may be on its way, or was fetched ahead: true if the prefetchers learn. */
+/*
+ * A hit on a line that may be on its way, or was prefetched: true if the prefetchers learn from it.
+ */
 static bool l1_arrival(struct timing_core *core, int32_t i, uint64_t t)
 {
     struct timing_cache *l1 = &core->l1;
@@ -405,7 +407,7 @@ static bool l1_arrival(struct timing_core *core, int32_t i, uint64_t t)
     return true;
 }
 
-/* *asked is when a miss register was free. */
+/* *asked: when a miss register was free. */
 static uint64_t l1_miss(struct timing_core *core, uint64_t va, uint64_t t, bool write, uint64_t pc,
                         uarch_result *result, uint64_t *asked)
 {

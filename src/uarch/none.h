@@ -1,6 +1,6 @@
 /*
- * Takes the place of the model for --model none: no caches, no TLBs, no prediction. Guesses a
- * block's time from its operations, and how long each of them is in flight.
+ * Replaces the model for --model none: no caches, no TLBs, no prediction. Guesses a block's time
+ * from its operations, and how long each of them is in flight.
  */
 #ifndef UARCH_NONE_H
 #define UARCH_NONE_H

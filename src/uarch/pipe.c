@@ -7,9 +7,9 @@
 
 /* ---- instructions ---- */
 
-/* Does the rest; the loop below handles instructions that only wait for operands. */
+/* Handles special instructions; the loop below handles those that only wait for operands. */
 struct special {
-    uint64_t issue, done, stop; /* stop: nothing is dispatched before */
+    uint64_t issue, done, stop; /* stop: nothing is dispatched before it */
 };
 
 static __attribute__((noinline)) struct special
@@ -66,7 +66,7 @@ special(struct timing_core *core, const struct account_op *u, struct accesses *a
     return s;
 }
 
-/* A queue of loads or stores that is full holds dispatch up. */
+/* A full queue of loads or stores holds up dispatch. */
 static inline uint64_t queue_free(const struct timing_core *core, const struct account_op *u)
 {
     const struct uarch_config *c = core->c;
@@ -94,9 +94,8 @@ static void go_over(struct timing_core *core, const struct account_op *u, struct
 }
 
 /*
- * Runs the block; each instruction takes its share of a cycle of dispatch. window: whether the
- * reorder window may hold up an instruction of this block. Returns when the last instruction was
- * done.
+ * Runs the block; each instruction takes its share of a cycle of dispatch. window: may the reorder
+ * window hold up an instruction of this block? Returns when the last instruction was done.
  */
 static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core *core,
                                                               const struct timing_block *block,
@@ -170,8 +169,8 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct timing_core
 /* ---- blocks ---- */
 
 /*
- * Notes, at the last instruction of each block, that all instructions up to that one have retired:
- * see passed().
+ * Records, at the last instruction of each block, that all instructions up to that one have
+ * retired: see passed().
  */
 static inline void note_passed(struct timing_core *core, uint32_t count)
 {
@@ -190,7 +189,7 @@ static inline uint64_t passed(const struct timing_core *core, uint64_t number)
     return core->passed[(number / 16 + 1) % TIMING_PASSED];
 }
 
-/* The block once, instruction by instruction. */
+/* Runs the block once, instruction by instruction. */
 static uint64_t run_each(struct timing_core *core, const struct timing_block *block,
                          struct timing_run *run)
 {
@@ -259,7 +258,7 @@ run_first(struct timing_core *core, const struct timing_block *block, const timi
     return ran;
 }
 
-/* Step `at` took another time than before: the loads and stores made up to it. */
+/* Step `at` took another time than before: repeats the loads and stores made up to it. */
 static __attribute__((noinline)) struct ran
 run_other(struct timing_core *core, const struct timing_block *block, const timing_access *access,
           const timing_access *end, struct timing_path *path, uint32_t at, uint64_t took)
@@ -296,7 +295,7 @@ static inline bool plain_store(struct timing_core *core, const struct account_op
     return true;
 }
 
-/* A step of a path: when it is done, and the access after its own. before: retirement. */
+/* A step of a path: returns when it is done, and the access after its own. before: retirement. */
 static __attribute__((noinline)) struct made
 make_step(struct timing_core *core, const struct timing_block *block, uint32_t insn,
           const timing_access *next, const timing_access *end, uint64_t issue, uint64_t before)
@@ -332,7 +331,7 @@ static inline uint64_t only_access(uint32_t insn, const timing_access *next,
     return *next ^ (uint64_t)insn << 48;
 }
 
-/* A store of one plain access, as plain_store(). */
+/* A store with one plain access, like plain_store(). */
 static inline bool quick_store(struct timing_core *core, const struct timing_step *s, uint64_t va,
                                uint64_t done, uint64_t before)
 {
@@ -443,7 +442,7 @@ static struct ran run_known(struct timing_core *core, const struct timing_block 
     return repeat(core, block, &access, end, path, false);
 }
 
-/* Whether the window or a queue holds up an instruction of the block. */
+/* Does the window or a queue hold up an instruction of the block? */
 static __attribute__((noinline)) bool held(struct timing_core *core,
                                            const struct timing_block *block)
 {
@@ -496,18 +495,19 @@ static inline bool may_be_known(struct timing_core *core, struct timing_block *b
     return core->state || timing_memo_enter(core);
 }
 
-/* The lines of the block are there: dispatch goes on, at once or then. */
+/* The lines of the block have arrived: dispatch continues at once, or at that time. */
 static inline void arrive(struct timing_core *core, struct timing_block *block)
 {
     uint64_t there = timing_fetch(core, block, core->fetch), first = core->dispatch >> 16;
-    core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
+    /* fetch lines of the next block while this one is dispatched */
+    core->fetch = later(core->fetch, first);
     if (__builtin_expect(there > first, 0)) {
         timing_memo_leave(core);
         core->dispatch = there << 16 | core->begin;
     }
 }
 
-/* The end of a block that ran; wrong: its branch was mispredicted. True if that was taken. */
+/* Ends a block that ran; wrong: its branch was mispredicted. True if the branch was taken. */
 static inline __attribute__((always_inline)) bool depart(struct timing_core *core,
                                                          struct timing_block *block, struct ran ran,
                                                          uint64_t next, bool wrong)
@@ -535,7 +535,7 @@ static inline __attribute__((always_inline)) bool depart(struct timing_core *cor
     return taken;
 }
 
-/* Any block that was executed whole, and needs no details. */
+/* Runs any block that was executed whole and needs no details. */
 static __attribute__((noinline)) bool pass(struct timing_core *core, struct timing_block *block,
                                            const timing_access *access, const timing_access *end,
                                            uint64_t next, bool wrong)
@@ -594,7 +594,7 @@ void timing_follow(struct timing_core *core, struct timing_words *w)
         w->target = timing_block_of(*taken)->pc;
 }
 
-/* A time of dispatch in instructions that could be dispatched until then. */
+/* Converts a time of dispatch to the number of instructions that could be dispatched until then. */
 static uint64_t slot_of(const struct timing_core *core, uint64_t dispatch)
 {
     return (dispatch >> 16) * core->c->width + ((dispatch & 0xffff) - core->begin) / core->share;
@@ -602,7 +602,7 @@ static uint64_t slot_of(const struct timing_core *core, uint64_t dispatch)
 
 void timing_run(struct timing_core *core, struct timing_block *block, struct timing_run *run)
 {
-    if (block->gone == block->count) { /* not fetched at all */
+    if (block->gone == block->count) { /* nothing is fetched */
         run->ready = slot_of(core, core->dispatch);
         run->ports = 0;
         run_each(core, block, run);

@@ -113,7 +113,7 @@ learn(struct timing_predictor *p, const struct timing_tagged *knew, uint64_t key
         *e = (struct timing_tagged){.tag = tag, .state = taken ? 4 : 3};
         break;
     }
-    if (i == p->tables) /* none could be replaced: age them, so that one can be later */
+    if (i == p->tables) /* none could be replaced: age them, so that one can be replaced later */
         for (i = first; i < p->tables; i++)
             entry_of(p, i, key, &tag)->state -= 8;
     remember(p, taken, 1);
@@ -138,7 +138,7 @@ static inline __attribute__((always_inline)) void prefer(struct timing_tagged *e
 }
 
 /*
- * Avoids branches where possible: the host cannot predict what the guest's branches do, either.
+ * Avoids branches where possible: the host cannot predict what the guest's branches do either.
  * tables is a constant, so the loop is unrolled. far: the last table sees more than 128 branches.
  */
 static inline __attribute__((always_inline)) bool direction(struct timing_predictor *p,

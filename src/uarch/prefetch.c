@@ -4,7 +4,7 @@
  */
 #include "uarch/account.h"
 
-/* A line at a virtual address: only if its translation is known. */
+/* Fetches the line at a virtual address, but only if its translation is known. */
 static void ahead_l1(struct timing_core *core, uint64_t va, uint64_t t)
 {
     if (va >> 47 || !uarch_translated(&core->mmu, va))
@@ -69,7 +69,7 @@ static const struct timing_stream *follow(struct timing_streams *all, uint64_t l
 
 /* ---- footprints of regions ---- */
 
-enum { REGION = 11 }; /* log2 of its bytes */
+enum { REGION = 11 }; /* log2 of its size in bytes */
 
 static void spatial(struct timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
 {

@@ -1,4 +1,4 @@
-/* Computed only when a sample completes: events, data source. */
+/* What is computed only when a sample completes: events, data source. */
 #include "uarch/uarch.h"
 
 #include "base/bits.h"
@@ -14,7 +14,8 @@ static bool misaligned(const struct uarch_config *c, const struct spex_op *op, u
                        unsigned size)
 {
     uint32_t boundary = op->flags & SPEX_OPF_LOAD ? c->align_load : c->align_store;
-    uint32_t best = (size ? size - 1 : 0) | (boundary - 1); /* the last byte that costs no more */
+    /* the last byte up to which the cost is the same */
+    uint32_t best = (size ? size - 1 : 0) | (boundary - 1);
     return (va & (boundary - 1)) + size > best + 1;
 }
 
@@ -33,7 +34,7 @@ void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint6
         events |= EVENT(LLC_MISS);
     if (r & SPEX_UARCH_SOCKET)
         events |= EVENT(REMOTE);
-    if (misaligned(c, op, va, size)) /* D17.6.4.6: flag and penalty go together */
+    if (misaligned(c, op, va, size)) /* D17.6.4.6: event and penalty always come together */
         events |= EVENT(MISALIGNED);
     access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
     access->data_source = 0;
@@ -49,7 +50,7 @@ void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint6
         if (r & SPEX_UARCH_SNOOPED)
             events |= EVENT(SNOOPED);
         access->flags |= SPEX_ACC_SOURCE;
-        if (r & SPEX_UARCH_RECENT) /* a line on its way: where it comes from */
+        if (r & SPEX_UARCH_RECENT) /* for a line on its way: where it comes from */
             level = (enum uarch_level)(r >> 13 & 7);
         access->data_source = uarch_source(c->sources, level, r);
     }

@@ -1,7 +1,10 @@
-/* Levels as the Data Source values of the CPU: the rows of arch/datasource.def, read backwards. */
+/*
+ * Maps levels to the Data Source values of the CPU: reads the rows of arch/datasource.def
+ * backwards.
+ */
 #include "uarch/uarch.h"
 
-/* Origins of data, as the rows name them; 0 is none. */
+/* Origins of data, in the names of the rows; 0 is none. */
 enum origin {
     PLACE_NONE,
     PLACE_L1,
@@ -25,7 +28,7 @@ static const struct row {
 #include "arch/datasource.def"
 };
 
-/* The row of an origin; one for modified lines only if it is asked for. */
+/* The row for an origin; one for modified lines only if requested. */
 static const struct row *find(enum arch_sources sources, enum origin origin, bool modified)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

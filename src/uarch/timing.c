@@ -36,7 +36,7 @@ static bool fifo_init(struct timing_fifo *f, uint32_t entries, uint32_t ways, bo
     return f->word && f->next && (!ready || f->ready);
 }
 
-/* Histories of the tables: a geometric series from 4 to the longest. */
+/* History lengths of the tables: a geometric series from 4 to the longest. */
 static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest)
 {
     for (uint32_t i = 0; i < tables; i++) {
@@ -368,7 +368,7 @@ void timing_access_outcome(const struct timing_core *core, const struct spex_op 
     uarch_outcome(core->c, op, va, size, result, access);
 }
 
-uint64_t timing_branch_taken(const struct timing_core *core)
+uint64_t timing_lines_taken(const struct timing_core *core)
 {
     return core->counts.snoop + core->counts.upgrade;
 }

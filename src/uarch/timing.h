@@ -1,6 +1,6 @@
 /*
  * The full microarchitecture model: one account of time for every instruction (docs/model.md
- * describes it; tests/uarch/slow.c implements the same description a second time).
+ * describes it; tests/uarch/slow.c is a second implementation of that description).
  *
  * A struct timing is a system: memory, last level cache, parameters. A struct timing_core is a PE
  * with its private caches, predictors and its clock. A system and all its cores are used by one
@@ -25,7 +25,7 @@ void timing_free(struct timing *timing); /* frees its cores, too */
 /* The cores' clocks may be far apart: a lease begins when another core asks for the line. */
 void timing_apart(struct timing *timing);
 
-/* index says where the core sits (cluster, socket). Caches are empty, the clock is at 0. */
+/* index says where the core is (cluster, socket). Caches are empty, the clock is at 0. */
 enum spex_status timing_core_new(struct timing *timing, unsigned index, struct timing_core **core);
 /* The core leaves the system; modified lines go to the last level. */
 void timing_core_free(struct timing_core *core);
@@ -40,12 +40,12 @@ void timing_set_ideal(struct timing *timing, const struct ideal_range *ranges, s
 
 /* ---- blocks ---- */
 
-/* Where a taken branch is known, fastest first. */
+/* Where a taken branch is found, fastest first. */
 enum timing_btb {
     TIMING_BTB_NEAR,
     TIMING_BTB_MID,
     TIMING_BTB_LAST,
-    TIMING_BTB_DENSE, /* like LAST, but with another branch behind it in the same 32 bytes */
+    TIMING_BTB_DENSE, /* like LAST, but with another branch after it in the same 32 bytes */
     TIMING_BTB_NOWHERE,
     TIMING_BTB_COUNT
 };
@@ -58,25 +58,25 @@ struct timing_block {
     struct account_op *uops;
     uint64_t extra;                  /* extra dispatch time that its ports need */
     uint32_t number;                 /* number among blocks that may be remembered, from 1 */
-    uint32_t loads, stores;          /* how many */
-    uint32_t hints;                  /* prefetches */
+    uint32_t loads, stores;          /* number of loads and stores */
+    uint32_t hints;                  /* number of prefetches */
     bool steady;                     /* its behaviour may be remembered */
     bool apart;                      /* timing_follow() leaves this block to the engine */
     bool foreseen;                   /* its branch is always predicted */
-    uint32_t gone;                   /* instructions that take no time */
+    uint32_t gone;                   /* number of instructions that take no time */
     uint64_t key;                    /* key of its branch for the predictors */
-    uint64_t fetched, found;         /* the model's own: see fetch.c */
-    uint32_t place;                  /* place of its branch among those taken; 0: never taken */
+    uint64_t fetched, found;         /* private to the model: see fetch.c */
+    uint32_t place;                  /* number of its branch among the taken ones; 0: never taken */
     bool dense;                      /* result of looking for dense branches */
-    uint32_t late[TIMING_BTB_COUNT]; /* how late a target is, in cycles << 16 | parts */
-    /* the engine's own: retirement of an execution, cycles << 16, and how it was learned */
+    uint32_t late[TIMING_BTB_COUNT]; /* how late the target is, in cycles << 16 | parts */
+    /* private to the engine: retirement of an execution, cycles << 16, and how it was learned */
     uint64_t mean;
     double exact;
     uint32_t seen;
-    uint8_t ways; /* far.h's own: its branch was taken (2), was not (1) */
+    uint8_t ways; /* private to far.h: its branch was taken (2), was not (1) */
 };
 
-/* ops must live as long as the block. Free what it holds with timing_block_fini(). */
+/* ops must live as long as the block. timing_block_fini() frees what the block holds. */
 enum spex_status timing_block_init(const struct timing *timing, struct timing_block *block,
                                    uint64_t pc, const struct spex_op *ops, size_t count);
 void timing_block_fini(struct timing_block *block);
@@ -106,7 +106,7 @@ struct timing_run {
      * ports let the next block go, or 0 if they do not hold it up.
      */
     uint64_t ready, ports;
-    bool mispredicted; /* timing_predict() mispredicted the branch at its end */
+    bool mispredicted; /* timing_predict() was wrong about the branch at its end */
 };
 
 /*
@@ -127,12 +127,12 @@ void timing_run(struct timing_core *core, struct timing_block *block, struct tim
 #define SPEX_TIMING_BLOCK (UINT64_C(1) << 60)
 #define SPEX_TIMING_WRONG (UINT64_C(1) << 59)
 struct timing_words {
-    struct timing_block *block; /* the next one */
-    const uint64_t *at;         /* the word after its own */
+    struct timing_block *block; /* the next block */
+    const uint64_t *at;         /* the word after the block's own word */
     const uint64_t *stop;       /* the end of the words */
     uint64_t limit;             /* ends when the clock is past this */
     uint64_t instructions;      /* most instructions to run; reduced by those that ran */
-    /* Filled in, if there was one: the last block that ended with a taken branch, and where. */
+    /* Set if there was one: the last block that ended with a taken branch, and where it went. */
     const struct timing_block *taken;
     uint64_t target;
 };
@@ -143,7 +143,7 @@ static inline struct timing_block *timing_block_of(uint64_t word)
     return (struct timing_block *)(uintptr_t)(word << 16 >> 16);
 }
 
-/* Events, translation latency, data source of an access with its result: as uarch_access(). */
+/* Events, translation latency and data source of an access, from its result. */
 void timing_access_outcome(const struct timing_core *core, const struct spex_op *op, uint64_t va,
                            unsigned size, uarch_result result, struct spex_access *access);
 
@@ -151,13 +151,19 @@ void timing_access_outcome(const struct timing_core *core, const struct spex_op 
 
 /* Cycles: when the last instruction retired. Never goes back. */
 uint64_t timing_clock(const struct timing_core *core);
-/* Lets the core spend cycles elsewhere, in the kernel. The pipeline is empty afterwards. */
+/* Lets the core spend cycles in the kernel. The pipeline is empty afterwards. */
 void timing_spend(struct timing_core *core, uint64_t cycles);
-/* Lets time pass up to a moment; does nothing if that is past. Returns the cycles that passed. */
+/*
+ * Lets time pass up to a moment; does nothing if that is in the past. Returns the cycles that
+ * passed.
+ */
 uint64_t timing_reach(struct timing_core *core, uint64_t cycles);
 
-/* Lines so far that came from other cores, or that they lost because this one wrote to them. */
-uint64_t timing_branch_taken(const struct timing_core *core);
+/*
+ * Number of lines so far that came from other cores, or that they lost because this one wrote to
+ * them.
+ */
+uint64_t timing_lines_taken(const struct timing_core *core);
 void timing_counts(const struct timing_core *core, struct uarch_counts *counts);
 
 #endif

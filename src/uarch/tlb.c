@@ -41,7 +41,7 @@ static void unlink_age(struct uarch_tlb *tlb, unsigned i)
         tlb->oldest = (uint8_t)newer;
 }
 
-/* True if the page is there; it is the most recent one then. */
+/* True if the page is there; it is then the most recent one. */
 static inline bool tlb_find(struct uarch_tlb *tlb, uint64_t page)
 {
     unsigned i = tlb->head[hash(page)];
@@ -112,7 +112,7 @@ void uarch_mmu_fini(struct uarch_mmu *mmu)
     free(mmu->walk);
 }
 
-/* Numbers of pages of 2 MB among others that are smaller. */
+/* Marks the numbers of 2 MB pages, where most pages are smaller. */
 #define HUGE_PAGE (UINT64_C(1) << 60)
 
 static inline uint64_t page_of(const struct uarch_mmu *mmu, uint64_t va)
@@ -137,7 +137,7 @@ uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va, struct uarch_co
 uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts)
 {
     const struct uarch_config *c = mmu->c;
-    /* Ways of a set in order of use; page + 1, so that 0 is empty. */
+    /* The ways of a set are in order of use; they hold page + 1, so that 0 is empty. */
     uint64_t page = page_of(mmu, va);
     unsigned ways = c->tlb2_ways, i;
     uint64_t *set = &mmu->tlb2[(page & mmu->tlb2_mask) * ways];

@@ -1,4 +1,7 @@
-/* Internals of the microarchitecture model: translation, homes of memory, outcomes of accesses. */
+/*
+ * Internals of the microarchitecture model: translation, home sockets of memory, outcomes of
+ * accesses.
+ */
 #ifndef UARCH_UARCH_H
 #define UARCH_UARCH_H
 
@@ -14,7 +17,7 @@ enum uarch_state {
     UARCH_MODIFIED = 3,
 };
 
-/* No canonical address: never equal to the line of an access. */
+/* Not a canonical address, so never equal to the line of an access. */
 #define UARCH_INVALID 0x0080000000000000ull
 
 /* Exact least-recently-used fully associative TLB: hash chains and a list of ages. */
@@ -40,25 +43,28 @@ struct uarch_homes {
     size_t size, used;
 };
 
-/* The socket (0 or 1) of a page that a core of `socket` touches. */
+/* The socket (0 or 1) that owns a page, when a core of `socket` touches it. */
 unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket);
 
 bool uarch_mmu_init(struct uarch_mmu *mmu, const struct uarch_config *c);
 void uarch_mmu_clear(struct uarch_mmu *mmu);
 void uarch_mmu_fini(struct uarch_mmu *mmu);
 bool uarch_is_huge(const struct uarch_mmu *mmu, uint64_t va);
-/* Translation of a page: flags and translation latency of a result. _l2: past the level 1 TLB. */
+/*
+ * Translates a page: returns the flags and translation latency of a result. _l2: only after a miss
+ * in the level 1 TLB.
+ */
 uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts);
 uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va, struct uarch_counts *counts);
-/* True if the level 1 TLB has the page; it is the most recent one then. */
+/* True if the level 1 TLB has the page; it is then the most recent one. */
 bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page);
 /* Is the page in one of the TLBs? Changes nothing. */
 bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 
-/* How a block ends whose last operation is op. */
+/* How a block ends, from its last operation. */
 enum uarch_end uarch_end_of(const struct spex_op *op);
-/* Data Source value of a load whose data came from a level. */
+/* The Data Source value of a load whose data came from a level. */
 uint8_t uarch_source(enum arch_sources sources, enum uarch_level level, uarch_result r);
 /* Events, translation and data source of an access with its result, for a sample. */
 void uarch_outcome(const struct uarch_config *c, const struct spex_op *op, uint64_t va,
