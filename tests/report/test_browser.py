@@ -206,6 +206,17 @@ check("the first line names the function with most time, and how much",
       b.run("document.querySelector('.answer').textContent").startswith(
           f"{top['symbol']} takes {100 * top['time']:.1f}% ± "),
       (b.run("document.querySelector('.answer').textContent"), top))
+HEAD = "document.querySelector('#head').textContent"
+check("and where no code is, how time was shared",
+      "time shared bylatencies alone" in b.run(HEAD), b.run(HEAD))
+taken = f"{DIR}/before.html"
+b.open(taken)
+fit = data_of(taken)["profiles"][0]["replay"]
+check("where there is, on which core, and how that fits", fit["share"] > 0.5 and
+      f"time shared byreplay on {fit['core']}" in b.run(HEAD) and
+      f"; fit: {fit['trust']}, issue latencies {100 * fit['issue_misfit']:.0f}% off" in
+      b.run(HEAD), (fit, b.run(HEAD)))
+b.open(MIXED)
 few = b.run("[...document.querySelectorAll('#memory .tablebox')].slice(2).map(t => [...t."
             "querySelectorAll('tbody tr:not(.rest)')].map(r => "
             "Number(r.children[2].textContent.replace(/,/g, ''))))")
@@ -223,8 +234,8 @@ b.open(f"{DIR}/mixed-untimed.data.html")
 shares("no timestamps", "mixed-untimed.data", fields="share,error")
 check("which the page says",
       "time is not known, since the records" in on("report", "mixed-untimed.data")[1] and
-      "not known, since the records have no timestamps" in
-      b.run("document.querySelector('#head').textContent") and
+      "not known, since the records have no timestamps" in b.run(HEAD) and
+      "time shared by" not in b.run(HEAD) and
       b.run("document.querySelector('#functions th[aria-sort=descending]').textContent")
       == "samples")
 b.open(MIXED)

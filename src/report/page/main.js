@@ -34,6 +34,15 @@ function fact(label, value) {
     return value ? [h("dt", {}, label), h("dd", {}, value)] : [];
 }
 
+/** How whose time it is was told, and how far to trust that (docs/time.md). */
+function shared(p) {
+    const r = p.replay, core = r.core || "a generic core", whole = x => `${x > 9.99 ? "over 999" : Math.round(100 * x)}%`;
+    if (r.trust === "none")
+        return "latencies alone: functions that take turns may be 20% off";
+    return [`replay on ${core}`, r.unfit_core ? `, as ${r.unfit_core}'s numbers do not fit (${whole(r.unfit_misfit)} off)` : r.chosen_by_fit ? ", which fits best (this CPU is not known)" : "",
+        `; fit: ${r.trust}, issue latencies ${whole(r.issue_misfit)} off`, r.share < 0.995 ? `; ${whole(1 - r.share)} of samples by latencies alone` : ""].join("");
+}
+
 function head() {
     const p = app.profile, t = p.totals, s = p.sampling, span = (t.last_time - t.first_time) / 1e9;
     const problems = [[t.lost, "events lost"], [t.truncated, "buffers cut off"], [t.collided, "buffers with collisions"], [t.damaged, "damaged places"]].filter(x => x[0]).map(([n, text]) => `${count(n)} ${text}`);
@@ -45,7 +54,7 @@ function head() {
             fact("machine", (s.model ? [s.cpu] : [s.cpu, p.machine, p.host, p.kernel]).filter(Boolean).join(", ")),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
-            fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
+            fact("time shared by", p.timed() && shared(p)), fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
             fact("only operations with", s.filters), fact("source in this page", p.source_files.length ? h("details", {}, h("summary", {}, `of ${count(p.source_files.length)} file${p.source_files.length === 1 ? "" : "s"}`), h("ul", {}, p.source_files.map(f => h("li", {}, h("code", {}, f))))) : "none")),
         h("dl", {class: "about one"}, fact("command", command && h("code", {}, command))));
 }
