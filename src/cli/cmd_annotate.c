@@ -275,6 +275,8 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
     char of_time[40] = "time not known", count[32];
     if (hot) {
         profile_header(p, &p->out);
+        if (time > 0)
+            profile_doubt(p, &p->out);
         profile_comment(p, &p->out, "the hottest lines; shares are of %s",
                         time > 0 ? "all of the time" : "all samples");
         table_print(hot, &p->out, &how);
@@ -287,6 +289,8 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
         p, &p->out, "%s in %s: %s; %s sample%s, %.1f%% of all; instructions by %s", name,
         spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
         100 * ratio_of(own, stats_of(spex_group_total(whole->symbols)).samples), disassembler);
+    if (time > 0 && !hot)
+        profile_doubt(p, &p->out);
     print_callers(p, a);
     profile_bias_print(p, &p->out, never);
     table_print(table, &p->out, &how);

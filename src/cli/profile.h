@@ -156,6 +156,8 @@ void profile_bias_print(struct profile *profile, struct out *out, size_t never);
 void profile_time(struct profile *profile, struct out *out, const struct spex_group *group);
 /* Prints how time was attributed and how far to trust that; profile_time includes it. */
 void profile_trust(struct profile *profile, struct out *out);
+/* The same, unless the fit is good. */
+void profile_doubt(struct profile *profile, struct out *out);
 /* If there is nothing to show, says why (on stdout for text) and returns true. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
 struct table_options profile_table(const struct profile *profile);

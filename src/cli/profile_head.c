@@ -274,6 +274,12 @@ void profile_trust(struct profile *p, struct out *out)
                     spex_trust_name(r.trust), 100 * r.misfit, r.cycles, clock, rest);
 }
 
+void profile_doubt(struct profile *p, struct out *out)
+{
+    if (replay_of(p).trust != SPEX_TRUST_GOOD)
+        profile_trust(p, out);
+}
+
 void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
