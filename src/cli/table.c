@@ -334,8 +334,9 @@ static size_t text_order(const struct table *t, bool *shown, unsigned char order
 }
 
 /*
- * Makes the table as wide as the terminal. Names get up to half of it before statistics do:
- * statistics of the highest rank are left out until the rest fits; then the longest names are cut.
+ * Makes the table as wide as the terminal. Names get up to half of it before statistics do, other
+ * texts a few columns: statistics of the highest rank are left out until the rest fits; then the
+ * longest texts are cut.
  */
 static void fit(const struct table *t, const unsigned char *order, size_t count, unsigned limit,
                 bool *shown, unsigned *widths)
@@ -352,8 +353,10 @@ static void fit(const struct table *t, const unsigned char *order, size_t count,
             size_t c = order[i];
             if (!shown[c])
                 continue;
-            bool name = t->columns[c].key && t->columns[c].type == TABLE_TEXT;
-            total += (total ? 2 : 0) + (name && widths[c] > most ? most : widths[c]);
+            const unsigned text = t->columns[c].type != TABLE_TEXT ? widths[c]
+                                  : t->columns[c].key              ? most
+                                                                   : LEAST;
+            total += (total ? 2 : 0) + (widths[c] > text ? text : widths[c]);
             worst = t->columns[c].rank > worst ? t->columns[c].rank : worst;
             last = (unsigned)c;
         }
