@@ -1,6 +1,7 @@
 """Arrow arrays say what spex script says, as a reader that knows only the interface sees them."""
-import collections, ctypes, glob
-from common import *
+import collections, ctypes, os, sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../export"))
+from feeds import *
 sys.path.insert(0, os.path.join(SOURCE, "examples"))
 import arrow
 
@@ -48,7 +49,7 @@ total = sum(int(line.split()[0]) for line in out.decode().splitlines())
 equal("the example", (code, total), (0, 20000))
 
 # DuckDB takes the stream by its own C API, without anything of ours between.
-FOUND = glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
+FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
 DUCKDB = os.environ.get("SPEX_DUCKDB") or (FOUND[0] if FOUND else "")
 
 
@@ -59,29 +60,12 @@ class Result(ctypes.Structure):
 
 def in_duckdb(table, sql):
     """The rows of a query over a table of the profile, as texts; NULL is None."""
-    duck, lib = ctypes.CDLL(DUCKDB), ctypes.CDLL(LIBRARY)
-    lib.spex_analysis_close.argtypes = [ctypes.c_void_p]
+    duck = ctypes.CDLL(DUCKDB)
     duck.duckdb_value_varchar.restype = ctypes.c_void_p
     duck.duckdb_free.argtypes = [ctypes.c_void_p]
     for name in ("column_count", "row_count"):
         getattr(duck, f"duckdb_{name}").restype = ctypes.c_uint64
-    profile, error, stream = ctypes.c_void_p(), arrow.Error(), arrow.Stream()
     database, connection, result = ctypes.c_void_p(), ctypes.c_void_p(), Result()
-    options = arrow.Options(ctypes.sizeof(arrow.Options), 0)
-    ok = (not lib.spex_analysis_open(file.encode(), ctypes.byref(options), ctypes.byref(profile),
-                                     ctypes.byref(error)) and
-          (table == "samples" or
-           not lib.spex_analysis_run(profile, None, None, ctypes.byref(error))) and
-          not lib.spex_arrow_stream(profile, arrow.TABLES[table], ctypes.byref(stream),
-                                    ctypes.byref(error)) and
-          not duck.duckdb_open(None, ctypes.byref(database)) and
-          not duck.duckdb_connect(database, ctypes.byref(connection)) and
-          not duck.duckdb_arrow_scan(connection, b"stream", ctypes.byref(stream)) and
-          # all columns: of a part of them DuckDB 1.5 takes the first ones of the stream
-          not duck.duckdb_query(connection, f"CREATE TABLE {table} AS FROM stream".encode(),
-                                None) and
-          not duck.duckdb_query(connection, sql.encode(), ctypes.byref(result)))
-    check(f"DuckDB reads {table}", ok, (error.text, result.message))
 
     def cell(column, row):
         text = duck.duckdb_value_varchar(ctypes.byref(result), ctypes.c_uint64(column),
@@ -90,14 +74,20 @@ def in_duckdb(table, sql):
         duck.duckdb_free(text)
         return value
 
-    found = [tuple(cell(c, r) for c in range(duck.duckdb_column_count(ctypes.byref(result))))
-             for r in range(duck.duckdb_row_count(ctypes.byref(result)))] if ok else []
-    duck.duckdb_destroy_result(ctypes.byref(result))
-    duck.duckdb_disconnect(ctypes.byref(connection))
-    duck.duckdb_close(ctypes.byref(database))
-    if stream.release:
-        stream.release(ctypes.byref(stream))
-    lib.spex_analysis_close(profile)
+    with arrow.opened(file, table, LIBRARY) as stream:
+        ok = (not duck.duckdb_open(None, ctypes.byref(database)) and
+              not duck.duckdb_connect(database, ctypes.byref(connection)) and
+              not duck.duckdb_arrow_scan(connection, b"stream", ctypes.byref(stream)) and
+              # all columns: of a part of them DuckDB 1.5 takes the first ones of the stream
+              not duck.duckdb_query(connection, f"CREATE TABLE {table} AS FROM stream".encode(),
+                                    None) and
+              not duck.duckdb_query(connection, sql.encode(), ctypes.byref(result)))
+        check(f"DuckDB reads {table}", ok, result.message)
+        found = [tuple(cell(c, r) for c in range(duck.duckdb_column_count(ctypes.byref(result))))
+                 for r in range(duck.duckdb_row_count(ctypes.byref(result)))] if ok else []
+        duck.duckdb_destroy_result(ctypes.byref(result))
+        duck.duckdb_disconnect(ctypes.byref(connection))
+        duck.duckdb_close(ctypes.byref(database))
     return found
 
 
@@ -119,4 +109,36 @@ if DUCKDB:
           sorted((str(t), c, str(n)) for t, c, n in threads))
 else:
     skip("DuckDB takes the stream", "no DuckDB: scripts/feeds-setup fetches it")
+
+# pyarrow, with the Python that it came with. It validates what it was given, and says each value.
+IN_PYARROW = """
+import ctypes, json, sys
+sys.path.insert(0, sys.argv[1])
+import arrow, pyarrow
+with arrow.opened(*sys.argv[2:]) as stream:
+    reader = pyarrow.RecordBatchReader._import_from_c(ctypes.addressof(stream))
+    table = reader.read_all()
+    reader.close()
+table.validate(full=True)
+for row in table.to_pylist():
+    print(json.dumps(row))
+"""
+
+
+def in_pyarrow(table):
+    out = pandas("-c", IN_PYARROW, os.path.join(SOURCE, "examples"), file, table, LIBRARY)
+    return None if out is None else list(map(json.loads, out.splitlines()))
+
+
+try:
+    taken = in_pyarrow("samples")
+except RuntimeError as e:
+    taken = [str(e)]
+if taken is None:
+    skip("pyarrow takes the stream", "no pyarrow: scripts/feeds-setup fetches it")
+else:
+    check("pyarrow: each sample in all columns", taken == got,
+          [pair for pair in zip(taken, got) if pair[0] != pair[1]][:1] or len(taken))
+    for table in ("files", "threads"):
+        equal(f"pyarrow: {table}", in_pyarrow(table), list(arrow.rows(file, table, LIBRARY)))
 done()
