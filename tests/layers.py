@@ -161,17 +161,41 @@ def functions(header):
 
 major = re.search(r"define SPEX_VERSION_MAJOR (\d+)",
                   open(os.path.join(SOURCE, "include/spex/base.h")).read()).group(1)
+exported = set()
 for name, (node, modules) in LIBRARIES.items():
     text = open(os.path.join(SOURCE, f"src/{name}.map")).read()
     named = set(re.findall(r"^\s+(spex_\w+);", text, re.M))
     declared = set().union(*(functions(text) for path, text in sources("include/spex")
                              if path.endswith(".h") and
                              OWNER.get(os.path.basename(path)) in modules))
+    exported |= named
     check(f"src/{name}.map names the functions of its headers", declared and named == declared,
           f"only there: {sorted(named - declared)}; only in headers: {sorted(declared - named)}")
     check(f"its first node is {node}_{major}, as the major version",
           re.search(r"^(\w+) \{", text, re.M).group(1) == f"{node}_{major}")
     check("and no wildcard but local", re.findall(r"\S*\*;", text) == ["*;"])
+
+# A public function states what it needs of its arguments before it does anything: it has an
+# assert. These take NULL for each of their pointers.
+TAKE_NULL = set("""
+    spex_analysis_close spex_aux_close spex_cpu_event_name spex_cpu_has_sources spex_cpu_name
+    spex_disassembler_free spex_features_describe spex_filter_name spex_finding_free
+    spex_findings_at spex_findings_free spex_findings_timed spex_generator_free spex_group_free
+    spex_perf_stream spex_perfdata_close spex_reader_free spex_shapes_free spex_sharing_free
+    spex_source_of_value spex_spu_config_check spex_spu_fini spex_spu_free spex_symbols_free
+    spex_verifier_free
+    """.split())
+wrong, defined = [], set()
+for path, text in sources("src"):
+    for m in re.finditer(r"^(?!static)[a-z][^;{}()\n=]*?\b(spex_\w+)\(([^;{}]*?)\)\n"
+                         r"\{\n(.*?)^\}", text, re.M | re.S):
+        if m[1] in exported:
+            defined.add(m[1])
+            states = "assert(" in m[3]
+            if ("*" in m[2] or "[" in m[2]) and states == (m[1] in TAKE_NULL):
+                wrong.append(f"{path}: {m[1]}")
+check("each public function states its contract", not wrong and defined == exported,
+      "\n".join(wrong + sorted(exported ^ defined)))
 
 leaks = []
 for name in os.listdir(os.path.join(SOURCE, "include/spex")):

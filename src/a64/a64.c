@@ -3,6 +3,7 @@
 
 #include "a64/needs.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum reg_class { REG_END, REG_FIXED, REG_X, REG_XSP, REG_V, REG_P, REG_PN, REG_W12 };
@@ -169,6 +170,7 @@ static uint8_t prefetch(unsigned type, unsigned target)
 enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths *lengths,
                                    struct spex_op *op)
 {
+    assert(op);
     static const struct spex_a64_lengths smallest = {128, 128};
     static const struct row reserved = {.kind = SPEX_OP_EXCEPTION, .exec = SPEX_EXEC_SYSTEM};
     const struct row *found = find(insn), *row = found ? found : &reserved;
@@ -243,6 +245,7 @@ static uint64_t offset(uint32_t insn, unsigned low, unsigned width)
 
 bool spex_a64_target(uint32_t insn, uint64_t pc, uint64_t *target)
 {
+    assert(target);
     if ((insn & 0x7c000000) == 0x14000000) /* B, BL */
         *target = pc + offset(insn, 0, 26);
     else if ((insn & 0xff000000) == 0x54000000 || (insn & 0x7e000000) == 0x34000000)

@@ -4,6 +4,8 @@
 #include "arch/sources.h"
 #include "base/bits.h"
 
+#include <assert.h>
+
 struct spex_cpu_model {
     uint32_t key; /* implementer and part, as MIDR_EL1 places them */
     const char *name;
@@ -91,6 +93,7 @@ static const struct {
 } events[] = {
 #define EVENT(implementer, part, bit, name) {ARCH_MIDR_KEY(implementer, part), bit, name},
 #include "arch/datasource.def"
+
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -175,6 +178,7 @@ static enum spex_source source_of_events(const struct spex_record *record, bool 
 void spex_source_of(const struct spex_cpu_model *cpu, const struct spex_record *record,
                     struct spex_source_info *info)
 {
+    assert(record && info);
     *info = (struct spex_source_info){0};
     info->remote = has_event(record, SPEX_EV_REMOTE);
     info->modified = has_event(record, SPEX_EV_MODIFIED) && has_event(record, SPEX_EV_SNOOPED);
@@ -299,6 +303,7 @@ static void word_7(struct word *word, const struct spex_cpu_model *cpu,
 uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,
                           enum spex_perf_rules rules)
 {
+    assert(record);
     const struct spex_cpu_model *cpu = spex_cpu_find(midr);
     struct word word = {0};
     unsigned tlb = 0;

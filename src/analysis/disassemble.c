@@ -94,6 +94,7 @@ static bool on_path(const char *program)
 enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
                                        struct spex_error *error)
 {
+    assert(disassembler);
     struct spex_disassembler *d = calloc(1, sizeof *d);
     if (!d)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a disassembler");
@@ -178,6 +179,7 @@ static bool run_objdump(const struct spex_disassembler *d, uint64_t address, con
 void spex_disassemble(struct spex_disassembler *d, uint64_t address, const uint8_t *code,
                       size_t count, char (*text)[SPEX_INSTRUCTION_TEXT])
 {
+    assert(d && ((code && text) || !count));
     for (size_t i = 0; i < count; i++) {
         uint8_t bytes[4];
         memcpy(bytes, code + 4 * i, 4);

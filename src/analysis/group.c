@@ -55,6 +55,7 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
                                 const struct spex_group_options *options, struct spex_group **group,
                                 struct spex_error *error)
 {
+    assert(options && group);
     struct spex_group_options o;
     enum spex_status status = sized_take("spex_group_options", options, &o, sizeof o, error);
     if (status)

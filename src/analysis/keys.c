@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <string.h>
 
 const struct key_kind key_kinds[SPEX_KEY_COUNT] = {
@@ -88,6 +89,7 @@ unsigned spex_key_wants(enum spex_key key)
 
 bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
 {
+    assert(name && key);
     static const struct {
         const char *name;
         enum spex_key key;

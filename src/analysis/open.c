@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -350,6 +351,7 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
                                     struct spex_analysis **analysis, struct spex_error *error)
 {
+    assert(analysis);
     struct spex_analysis_options known = {0};
     const struct spex_analysis_options *options = &known;
     volatile enum spex_status status = SPEX_OK;

@@ -9,6 +9,7 @@
 #include "base/json_read.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -154,6 +155,7 @@ static char *by_rpm(const char *root, const struct module_id *id)
 
 char *spex_module_package(const struct spex_module *module)
 {
+    assert(module);
     char path[PATH_MAX];
     if (!module->stripped || !module->image.elf)
         return NULL;

@@ -52,6 +52,7 @@ char *module_text(struct spex_module *module, size_t size)
 enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
                                   struct spex_symbols **result, struct spex_error *error)
 {
+    assert(result);
     struct spex_symbols_options given = {0};
     enum spex_status status = SPEX_OK;
     if (options)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,7 @@ enum spex_status arch_features_check(const struct arch_features *f, struct spex_
 
 enum spex_status spex_features_check(const char *list, struct spex_error *error)
 {
+    assert(list);
     struct arch_features features;
     return arch_features_parse(list, &features, error);
 }

@@ -64,6 +64,7 @@ static bool same(const char *a, const char *b)
 
 enum spex_status spex_sysreg_find(const char *name, unsigned *encoding)
 {
+    assert(name && encoding);
     for (size_t i = 0; i < REGISTERS; i++) {
         if (same(registers[i].name, name)) {
             *encoding = registers[i].encoding;
@@ -80,6 +81,7 @@ unsigned spex_sysreg_at(size_t index)
 
 const char *spex_sysreg_field_at(unsigned encoding, size_t index, enum spex_sysreg_field *field)
 {
+    assert(field);
     for (size_t i = 0; i < FIELDS; i++) {
         if (fields[i].encoding == encoding && index-- == 0) {
             *field = fields[i].field;

@@ -14,6 +14,7 @@
 #include "base/search.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -213,11 +214,13 @@ void perfdata_aux_fini(struct spex_perfdata *file)
 
 size_t spex_perfdata_queue_count(const struct spex_perfdata *file)
 {
+    assert(file);
     return file->queues.count;
 }
 
 const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file, size_t index)
 {
+    assert(file);
     return index < file->queues.count ? &file->queues.items[index].queue : NULL;
 }
 
@@ -256,6 +259,7 @@ struct spex_aux_cursor {
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
                                struct spex_aux_cursor **result)
 {
+    assert(file && result);
     if (queue >= file->queues.count)
         return SPEX_RANGE;
     MEMORY_OF(file->account);
@@ -272,6 +276,8 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
 
 void spex_aux_close(struct spex_aux_cursor *cursor)
 {
+    if (!cursor)
+        return;
     MEMORY_OF(cursor->file->account);
     memory_free(cursor->joined);
     memory_free(cursor);
@@ -306,6 +312,7 @@ static void drop_tail(struct spex_aux_cursor *cursor)
 
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
 {
+    assert(cursor);
     if (rest > cursor->span)
         rest = cursor->span;
     cursor->kept = rest;
@@ -414,6 +421,7 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
 
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span)
 {
+    assert(cursor && span);
     const struct queue *queue = cursor->queue;
     bool goes_on;
     uint32_t flags;

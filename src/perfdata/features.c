@@ -3,6 +3,7 @@
 
 #include "base/order.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* u32 length, then that many bytes: terminated and padded with zeros. */
@@ -311,6 +312,7 @@ void perfdata_features_read(struct spex_perfdata *file)
 bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature, const uint8_t **data,
                            size_t *size)
 {
+    assert(file && data && size);
     if (feature >= FEATURE_BITS || !file->features[feature].offset)
         return false;
     *data = file->data + file->features[feature].offset;
@@ -327,6 +329,7 @@ static int compare_name(const void *a, const void *b)
 const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const char *filename,
                                       size_t *size)
 {
+    assert(file && filename && size);
     struct build_id key = {.filename = filename};
     const struct build_id *id = NULL;
     if (file->build_ids.count)
@@ -350,6 +353,7 @@ void perfdata_features_finish(struct spex_perfdata *file)
 
 int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu)
 {
+    assert(file);
     for (size_t i = 0; cpu >= 0 && i < file->nodes.count; i++) {
         const char *p = file->nodes.items[i].cpus;
         while (*p) {
@@ -369,6 +373,7 @@ int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu)
 
 int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical)
 {
+    assert(file);
     for (size_t i = 0; file->block_size && i < file->memory.count; i++) {
         const struct memory_node *n = &file->memory.items[i];
         uint64_t block = physical / file->block_size;

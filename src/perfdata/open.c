@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/sized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 bool spex_perfdata_is(const void *data, size_t size)
 {
+    assert(data || !size);
     static const char *const magics[] = {"PERFILE2", "2ELIFREP", "PERFFILE", "ELIFFREP"};
     for (size_t i = 0; size >= SPEX_PERFDATA_MAGIC_SIZE && i < 4; i++)
         if (!memcmp(data, magics[i], SPEX_PERFDATA_MAGIC_SIZE))
@@ -168,6 +170,7 @@ enum spex_status below_open(const struct spex_perfdata_options *options, const s
 enum spex_status spex_perfdata_new(const struct spex_perfdata_options *given,
                                    struct spex_perfdata **file, struct spex_error *error)
 {
+    assert(file);
     struct spex_perfdata_options options = {0};
     enum spex_status status =
         sized_take("spex_perfdata_options", given, &options, sizeof options, error);
@@ -182,12 +185,14 @@ enum spex_status spex_perfdata_new(const struct spex_perfdata_options *given,
 enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **file,
                                     struct spex_error *error)
 {
+    assert(file);
     return below_open(&(struct spex_perfdata_options){.path = path}, &here, file, error);
 }
 
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
                                            struct spex_perfdata **file, struct spex_error *error)
 {
+    assert((data || !size) && file);
     return below_open(&(struct spex_perfdata_options){.input = SPEX_INPUT_MEMORY,
                                                       .data = data,
                                                       .data_size = size},
@@ -229,32 +234,38 @@ void spex_perfdata_close(struct spex_perfdata *file)
 
 const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file)
 {
+    assert(file);
     return &file->info;
 }
 
 size_t spex_perfdata_problem_count(const struct spex_perfdata *file)
 {
+    assert(file);
     return file->problems.count;
 }
 
 const struct spex_perf_problem *spex_perfdata_problem(const struct spex_perfdata *file,
                                                       size_t index)
 {
+    assert(file);
     return index < file->problems.count ? &file->problems.items[index] : NULL;
 }
 
 size_t spex_perfdata_attr_count(const struct spex_perfdata *file)
 {
+    assert(file);
     return file->attrs.count;
 }
 
 const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file, size_t index)
 {
+    assert(file);
     return index < file->attrs.count ? &file->attrs.items[index] : NULL;
 }
 
 const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file)
 {
+    assert(file);
     for (size_t i = 0; i < file->attrs.count; i++)
         if (file->attrs.items[i].spe)
             return &file->attrs.items[i];
@@ -271,6 +282,7 @@ static const struct spex_perf_cpu *find_cpu(const struct spex_perfdata *file, in
 
 uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu)
 {
+    assert(file);
     const struct spex_perf_cpu *entry = find_cpu(file, cpu);
     if (!entry)
         return file->midr;
@@ -282,12 +294,14 @@ uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu)
 
 uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu)
 {
+    assert(file);
     const struct spex_perf_cpu *entry = find_cpu(file, cpu);
     return entry ? entry->event_filter : 0;
 }
 
 void spex_perfdata_rewind(struct spex_perfdata *file)
 {
+    assert(file);
     MEMORY_OF(file->account);
     perfdata_walk_fini(&file->walk);
     perfdata_walk_init(&file->walk, file, false);
@@ -295,12 +309,14 @@ void spex_perfdata_rewind(struct spex_perfdata *file)
 
 void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset)
 {
+    assert(file);
     MEMORY_OF(file->account);
     perfdata_walk_seek(&file->walk, offset);
 }
 
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
 {
+    assert(file && event);
     struct raw raw;
     MEMORY_OF(file->account);
     if (!perfdata_walk_next(&file->walk, &raw))

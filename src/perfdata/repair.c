@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -229,6 +230,7 @@ static enum spex_status repair(struct repair *r, uint8_t *block, uint64_t *kept,
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error)
 {
+    assert(kept && lost);
     struct memory *account = memory_open(0, NULL);
     MEMORY_OF(account);
     struct repair *r = account ? memory_zeroed(1, sizeof *r) : NULL;

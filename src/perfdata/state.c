@@ -14,6 +14,7 @@
 #include "base/search.h"
 #include "jit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -439,6 +440,7 @@ void perfdata_state_fini(struct spex_perfdata *file)
 const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,
                                               uint64_t address, uint64_t time)
 {
+    assert(file);
     enum { CHAIN_MAX = 10000 };
     const struct epoch *epoch;
     if (address >> 63 && pid != SPEX_PERF_PID_GUEST_KERNEL)
@@ -457,16 +459,19 @@ const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, 
 
 size_t spex_perfdata_map_count(const struct spex_perfdata *file)
 {
+    assert(file);
     return file->maps.count;
 }
 
 const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file, size_t index)
 {
+    assert(file);
     return index < file->maps.count ? &file->maps.items[index] : NULL;
 }
 
 const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, uint64_t time)
 {
+    assert(file);
     const struct thread_entry *entry;
     LAST_BEFORE(entry, &file->state.threads, tid, tid, time);
     if (entry && entry->comm)
@@ -476,6 +481,7 @@ const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, ui
 
 int32_t spex_perfdata_pid(const struct spex_perfdata *file, int32_t tid, uint64_t time)
 {
+    assert(file);
     const struct thread_entry *entry;
     LAST_BEFORE(entry, &file->state.threads, tid, tid, time);
     return entry ? entry->pid : tid == 0 ? 0 : -1;
@@ -484,6 +490,7 @@ int32_t spex_perfdata_pid(const struct spex_perfdata *file, int32_t tid, uint64_
 bool spex_perfdata_running(const struct spex_perfdata *file, int32_t cpu, uint64_t time,
                            int32_t *pid, int32_t *tid)
 {
+    assert(file && pid && tid);
     const struct switch_event *entry;
     LAST_BEFORE(entry, &file->state.switches, cpu, cpu, time);
     if (!entry || entry->tid < 0)

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,11 +103,13 @@ enum spex_status perf_terms_parse(const char *text, const struct perf_term *tabl
 enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *result,
                                        struct spex_error *error)
 {
+    assert(text && result);
     return perf_terms_parse(text, terms_table, TERMS, result, error);
 }
 
 size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacity)
 {
+    assert(config && (text || !capacity));
     size_t length = 0;
     if (capacity)
         *text = '\0';

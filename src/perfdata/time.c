@@ -1,8 +1,11 @@
 /* perf's clock: TIME_CONV, the arithmetic of the perf_event mmap page. */
 #include <spex/perfdata.h>
 
+#include <assert.h>
+
 uint64_t spex_perf_time_to_ns(const struct spex_perf_time *time, uint64_t ticks)
 {
+    assert(time);
     unsigned shift = (unsigned)time->shift & 63;
     if (time->cap_short)
         ticks = time->cycles + ((ticks - time->cycles) & time->mask);
@@ -13,6 +16,7 @@ uint64_t spex_perf_time_to_ns(const struct spex_perf_time *time, uint64_t ticks)
 
 uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns)
 {
+    assert(time);
     unsigned shift = (unsigned)time->shift & 63;
     uint64_t t = ns - time->zero;
     if (!time->mult)
@@ -24,6 +28,7 @@ uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns)
 
 void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz)
 {
+    assert(time && hz);
     /* The largest shift whose multiplier fits 32 bits, as the kernel's clocks choose it. */
     unsigned shift = 32;
     uint64_t mult = 0;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -278,6 +279,7 @@ enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
                                        struct spex_perf_writer **result, struct spex_error *error)
 {
+    assert(path && options && result);
     return perf_writer_open_machine(path, options, NULL, result, error);
 }
 
@@ -285,6 +287,7 @@ enum spex_status spex_perf_writer_open(const char *path,
 
 enum spex_status spex_perf_writer_leave(struct spex_perf_writer *w, struct spex_error *error)
 {
+    assert(w);
     MEMORY_OF(w->account);
     enum spex_status status = SPEX_OK;
     writing_flush(w);
@@ -297,6 +300,7 @@ enum spex_status spex_perf_writer_leave(struct spex_perf_writer *w, struct spex_
 
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *w, struct spex_error *error)
 {
+    assert(w);
     MEMORY_OF(w->account);
     enum spex_status status = SPEX_OK;
     uint64_t missing = 0;

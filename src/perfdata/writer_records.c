@@ -5,6 +5,7 @@
 #include "auxtrace.h"
 #include "callchain.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -60,6 +61,7 @@ static void end_event(struct spex_perf_writer *w, int32_t pid, int32_t tid, uint
 void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid, const char *comm,
                            bool exec, uint64_t time)
 {
+    assert(w && comm);
     MEMORY_OF(w->account);
     struct bytes *b = writing_begin(w, SPEX_PERF_COMM, exec ? SPEX_PERF_MISC_COMM_EXEC : 0);
     char name[16]; /* truncated as by the kernel */
@@ -86,12 +88,14 @@ static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t
 void spex_perf_writer_fork(struct spex_perf_writer *w, int32_t pid, int32_t tid, int32_t ppid,
                            int32_t ptid, uint64_t time)
 {
+    assert(w);
     task(w, SPEX_PERF_FORK, pid, tid, ppid, ptid, time);
 }
 
 void spex_perf_writer_exit(struct spex_perf_writer *w, int32_t pid, int32_t tid, int32_t ppid,
                            int32_t ptid, uint64_t time)
 {
+    assert(w);
     task(w, SPEX_PERF_EXIT, pid, tid, ppid, ptid, time);
 }
 
@@ -113,6 +117,7 @@ static void remember_build_id(struct spex_perf_writer *w, const struct spex_perf
 
 void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map *map)
 {
+    assert(w && map && map->filename);
     MEMORY_OF(w->account);
     /*
      * The kernel's record has room for an inode or a build-id, not both; ours may lack an
@@ -153,6 +158,7 @@ void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map
 void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t prev_pid,
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time)
 {
+    assert(w);
     MEMORY_OF(w->account);
     struct bytes *b;
     if (w->per_thread) /* records have no CPU then: perf would refuse the file */
@@ -169,6 +175,7 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
 
 void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t lost, uint64_t time)
 {
+    assert(w);
     MEMORY_OF(w->account);
     struct bytes *b = writing_begin(w, SPEX_PERF_LOST, 0);
     put64(b, w->id_tracking);
@@ -199,6 +206,7 @@ struct writer_queue *writing_queue(struct spex_perf_writer *w, int32_t cpu, int3
 void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int32_t pid,
                                    int32_t tid, uint64_t time)
 {
+    assert(w);
     MEMORY_OF(w->account);
     struct writer_queue *queue = writing_queue(w, cpu, tid);
     if (!queue)
@@ -213,6 +221,7 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int3
 void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
                                uint64_t offset, uint64_t size, uint32_t flags, uint64_t time)
 {
+    assert(w);
     MEMORY_OF(w->account);
     struct writer_queue *queue = writing_queue(w, cpu, tid);
     if (!queue)
@@ -229,6 +238,7 @@ void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t 
 void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time)
 {
+    assert(w && (data || !size));
     MEMORY_OF(w->account);
     static const uint8_t zeros[8];
     struct writer_queue *queue = writing_queue(w, cpu, tid);
@@ -258,6 +268,7 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
 
 void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, size_t size)
 {
+    assert(w && (records || !size));
     MEMORY_OF(w->account);
     const uint8_t *at = records;
     for (size_t n; w->stacks; at += n, size -= n) {
@@ -272,6 +283,7 @@ void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, si
 
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *w)
 {
+    assert(w);
     return w->position;
 }
 

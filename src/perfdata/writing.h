@@ -32,14 +32,14 @@ static inline uint8_t *put_room(struct bytes *b, size_t size)
 
 static inline void put_bytes(struct bytes *b, const void *data, size_t size)
 {
-    uint8_t *p = put_room(b, size);
-    if (p && size)
+    uint8_t *p = size ? put_room(b, size) : NULL;
+    if (p)
         memcpy(p, data, size);
 }
 
 static inline void put_zeros(struct bytes *b, size_t size)
 {
-    uint8_t *p = put_room(b, size);
+    uint8_t *p = size ? put_room(b, size) : NULL;
     if (p)
         memset(p, 0, size);
 }

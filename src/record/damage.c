@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Removes [from, to) and drops or moves the records after it. */
@@ -63,6 +64,7 @@ static size_t rotate(uint8_t *data, size_t size, struct spex_record *records, si
 size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *data, size_t *size,
                          struct spex_record *records, size_t count)
 {
+    assert(data && size && (records || !count));
     struct rng rng = {seed ^ 0x64616d616765};
     size_t times = 1 + count / (kind == SPEX_DAMAGE_SPLICE ? 400 : 25);
     if (!count)

@@ -2,6 +2,7 @@
 #include "record/emit.h"
 #include "record/slots.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- the emitter: straight code from the rows, since it is the path of every sample ---- */
@@ -195,6 +196,7 @@ static uint8_t sized(uint64_t payload, unsigned asked, unsigned least)
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
                                     unsigned align, uint8_t *out, size_t capacity, size_t *length)
 {
+    assert(record && (out || !capacity) && length);
     uint8_t bytes[RECORD_EMIT_ROOM];
     struct spex_record r = *record;
     r.events_size = sized(r.events, r.events_size, layout == SPEX_LAYOUT_N1 ? 2 : 1);

@@ -1,6 +1,8 @@
 /* Guesses where a record begins in the middle of a stream, for readers that share the work. */
 #include "record/run.h"
 
+#include <assert.h>
+
 /* Reads the record at *start, after padding; false unless it is certainly good. */
 static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct run *run,
                          struct spex_record *record)
@@ -19,6 +21,7 @@ static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start)
 {
+    assert((data || !size) && before && start);
     enum { SURE = 3, BACK = 1024, FAR = 4 * SPEX_RECORD_MAX };
     to = to < size ? to : size; /* no record begins at the end */
     size_t first = from > BACK ? from - BACK : 0, last = to;

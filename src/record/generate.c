@@ -51,6 +51,7 @@ size_t spex_generator_size(void)
 enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
                                      struct spex_generator **generator, struct spex_error *error)
 {
+    assert(memory && generator);
     struct spex_generate_options in = {0};
     struct generate_options o;
     enum spex_status status = SPEX_OK;
@@ -73,6 +74,7 @@ enum spex_status spex_generator_init(void *memory, const struct spex_generate_op
 enum spex_status spex_generator_new(const struct spex_generate_options *options,
                                     struct spex_generator **generator, struct spex_error *error)
 {
+    assert(generator);
     void *memory = malloc(sizeof(struct spex_generator));
     if (!memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a generator");

@@ -19,6 +19,7 @@ size_t spex_shapes_size(void)
 
 struct spex_shapes *spex_shapes_init(void *memory)
 {
+    assert(memory);
     struct spex_shapes *shapes = memory;
     shapes_init(shapes, fast_variant(0));
     return shapes;
@@ -26,6 +27,7 @@ struct spex_shapes *spex_shapes_init(void *memory)
 
 enum spex_status spex_shapes_new(struct spex_shapes **shapes, struct spex_error *error)
 {
+    assert(shapes);
     void *memory = malloc(sizeof(struct spex_shapes));
     if (!memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for the shapes of records");
@@ -54,6 +56,7 @@ size_t spex_reader_size(void)
 enum spex_status spex_reader_init(void *memory, const struct spex_reader_options *options,
                                   struct spex_reader **reader, struct spex_error *error)
 {
+    assert(memory && reader);
     struct spex_reader_options o = {.size = sizeof o};
     enum spex_status status =
         options ? sized_take("spex_reader_options", options, &o, sizeof o, error) : SPEX_OK;
@@ -67,6 +70,7 @@ enum spex_status spex_reader_init(void *memory, const struct spex_reader_options
 enum spex_status spex_reader_new(const struct spex_reader_options *options,
                                  struct spex_reader **reader, struct spex_error *error)
 {
+    assert(reader);
     struct spex_reader *r = NULL;
     void *memory = malloc(sizeof *r);
     enum spex_status status =
@@ -103,12 +107,14 @@ size_t spex_reader_rest(const struct spex_reader *reader)
 
 uint64_t spex_reader_position(const struct spex_reader *reader)
 {
+    assert(reader);
     return reader->base + reader->position;
 }
 
 void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
                       bool last)
 {
+    assert(reader && (data || !size));
     size_t from = reader->size - spex_reader_rest(reader);
     if (!reader->last && offset == reader->base + from) {
         reader->position -= from;
@@ -141,6 +147,7 @@ static void remember(struct spex_reader *reader, size_t start, size_t close, siz
 enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage)
 {
+    assert(reader && record);
     size_t start = reader->position;
     while (start < reader->size && reader->data[start] == 0)
         start++;
@@ -191,6 +198,7 @@ static size_t fast_records(struct spex_reader *reader, struct spex_record *recor
 size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records, size_t count,
                          enum spex_status *status, struct spex_damage *damage)
 {
+    assert(reader && (records || !count) && status);
     size_t n = 0;
     *status = SPEX_OK;
     while (n < count) {

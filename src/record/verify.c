@@ -85,6 +85,7 @@ size_t spex_verifier_size(void)
 enum spex_status spex_verifier_init(void *memory, const struct spex_verify_options *options,
                                     struct spex_verifier **verifier, struct spex_error *error)
 {
+    assert(memory && verifier);
     struct spex_verify_options in = {0};
     struct arch_features features;
     enum spex_status status = SPEX_OK;
@@ -102,6 +103,7 @@ enum spex_status spex_verifier_init(void *memory, const struct spex_verify_optio
 enum spex_status spex_verifier_new(const struct spex_verify_options *options,
                                    struct spex_verifier **verifier, struct spex_error *error)
 {
+    assert(verifier);
     void *memory = malloc(sizeof(struct spex_verifier));
     if (!memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a verifier");
@@ -118,11 +120,13 @@ void spex_verifier_free(struct spex_verifier *verifier)
 
 uint64_t spex_verifier_records(const struct spex_verifier *verifier)
 {
+    assert(verifier);
     return verifier->records;
 }
 
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule)
 {
+    assert(verifier && rule);
     struct state *s = state_of(verifier);
     for (size_t i = 0; i < RULES; i++) {
         if (!strcmp(verify_rules[i].id, rule)) {
@@ -137,6 +141,7 @@ enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char
 void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
                         uint64_t base, bool last)
 {
+    assert(verifier && (data || !size));
     struct state *s = state_of(verifier);
     if (s->last || base != s->base + s->position) {
         s->begin = s->end = base;
@@ -154,11 +159,13 @@ void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, siz
 
 void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset)
 {
+    assert(verifier);
     state_of(verifier)->until = offset;
 }
 
 bool spex_verifier_at_place(const struct spex_verifier *verifier, struct spex_verifier_place *place)
 {
+    assert(verifier && place);
     const struct state *s = (const struct state *)verifier->opaque;
     *place = (struct spex_verifier_place){.begin = s->begin, .end = s->end};
     return s->stopped;
@@ -167,6 +174,7 @@ bool spex_verifier_at_place(const struct spex_verifier *verifier, struct spex_ve
 void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_place place,
                            const uint8_t *data, size_t size, uint64_t base, bool last)
 {
+    assert(verifier && (data || !size));
     struct state *s = state_of(verifier);
     s->last = true; /* whatever came before, start afresh */
     spex_verifier_feed(verifier, data, size, base, last);
@@ -176,6 +184,7 @@ void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_
 
 size_t spex_verifier_rest(const struct spex_verifier *verifier)
 {
+    assert(verifier);
     const struct state *s = (const struct state *)verifier->opaque;
     return s->size - s->position;
 }
@@ -468,6 +477,7 @@ static void walk(struct spex_verifier *v)
 
 enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violation *violation)
 {
+    assert(v && violation);
     struct state *s = state_of(v);
     if (s->taken == s->queued) {
         s->taken = s->queued = 0;

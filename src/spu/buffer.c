@@ -3,6 +3,7 @@
  */
 #include "unit.h"
 
+#include <assert.h>
 #include <string.h>
 
 static uint64_t limit_of(const struct spex_spu *u)
@@ -136,6 +137,7 @@ static enum abort_manner abort_manner(const struct spex_spu *u)
 
 void spex_spu_external_abort(struct spex_spu *u, uint32_t stop_flags)
 {
+    assert(u);
     spex_spu_flush(u);
     switch (abort_manner(u)) {
     case ABORT_IGNORED:
@@ -412,6 +414,7 @@ void spu_buffer_closed(struct spex_spu *u)
 
 bool spex_spu_impdef_event(struct spex_spu *u, uint16_t mss, uint32_t mss2)
 {
+    assert(u);
     spex_spu_flush(u);
     if (!u->config.choices.impdef_event || !spu_report_impdef(u, mss, mss2, DL_UNCHANGED))
         return false;

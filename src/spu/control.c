@@ -7,6 +7,8 @@
  */
 #include "unit.h"
 
+#include <assert.h>
+
 /* ---- Exception levels and Security states ---- */
 
 /* The Security state of the levels below EL3: SCR_EL3.{NSE,NS} as it takes effect. */
@@ -312,6 +314,7 @@ static void spu_check_exception(const struct spex_spu *u, unsigned source,
 
 void spex_spu_get_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
 {
+    assert(u && e);
     if (source) {
         spu_check_exception(u, source, e);
         return;
@@ -344,6 +347,7 @@ bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
 /* SPEFreezeOnEvent. */
 bool spex_spu_pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range)
 {
+    assert(u);
     const struct arch_features *f = &u->config.features;
     if (f->version < 3 || !f->PMUv3p7 || !EFF(E, PMBLIMITR_EL1) || !EFF(PMFZ, PMBLIMITR_EL1) ||
         !SPEProfilingStopped(u))

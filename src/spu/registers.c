@@ -3,6 +3,7 @@
  */
 #include "unit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MASK(name) SPEX_FIELD_MASK(SPEX_##name)
@@ -490,6 +491,7 @@ static enum spex_sysreg_result resolve(struct access *a)
 enum spex_sysreg_result spex_spu_read(struct spex_spu *u, unsigned encoding, unsigned rt,
                                       uint64_t *value, struct spex_sysreg_detail *syndrome)
 {
+    assert(u && value);
     struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, true, syndrome ? syndrome : &unused, 0};
     spex_spu_flush(u);
@@ -502,6 +504,7 @@ enum spex_sysreg_result spex_spu_read(struct spex_spu *u, unsigned encoding, uns
 enum spex_sysreg_result spex_spu_write(struct spex_spu *u, unsigned encoding, unsigned rt,
                                        uint64_t value, struct spex_sysreg_detail *syndrome)
 {
+    assert(u);
     struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, false, syndrome ? syndrome : &unused, 0};
     spex_spu_flush(u);
@@ -514,6 +517,7 @@ enum spex_sysreg_result spex_spu_write(struct spex_spu *u, unsigned encoding, un
 enum spex_sysreg_result spex_spu_check(const struct spex_spu *u, unsigned encoding, unsigned rt,
                                        bool read, struct spex_sysreg_detail *syndrome)
 {
+    assert(u);
     struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, read, syndrome ? syndrome : &unused, 0};
     return resolve(&a);
@@ -529,6 +533,7 @@ static bool direct(const struct spex_spu *u, unsigned encoding, enum reg_index *
 
 bool spex_spu_get(const struct spex_spu *u, unsigned encoding, uint64_t *value)
 {
+    assert(u && value);
     enum reg_index index;
     if (!direct(u, encoding, &index))
         return false;
@@ -539,6 +544,7 @@ bool spex_spu_get(const struct spex_spu *u, unsigned encoding, uint64_t *value)
 
 bool spex_spu_set(struct spex_spu *u, unsigned encoding, uint64_t value)
 {
+    assert(u);
     enum reg_index index;
     if (!direct(u, encoding, &index))
         return false;
@@ -551,6 +557,7 @@ bool spex_spu_set(struct spex_spu *u, unsigned encoding, uint64_t value)
 
 enum spex_sysreg_result spex_spu_psb(struct spex_spu *u, struct spex_sysreg_detail *syndrome)
 {
+    assert(u);
     const struct arch_features *f = &u->config.features;
     bool host = spu_effective_e2h(u) && spu_effective_tge(u);
     if (u->w.aarch32 >> u->w.el & 1)

@@ -164,12 +164,14 @@ static inline void tell_population(struct spex_spu *u)
 
 void spex_spu_flush(struct spex_spu *u)
 {
+    assert(u);
     spu_sample_settle(u);
     tell_population(u);
 }
 
 bool spex_spu_member(const struct spex_spu *u, uint32_t flags)
 {
+    assert(u);
     const struct spu_choices *c = &u->config.choices;
     if (!(flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_NONARCH_EXC)))
         return true;
@@ -226,6 +228,7 @@ static void note_branch(struct spex_spu *u, const struct spex_op *op, const stru
 void spex_spu_note_branch(struct spex_spu *u, const struct spex_op *op,
                           const struct spex_outcome *outcome)
 {
+    assert(u && op && outcome);
     if (u->quiet.wants_branches)
         note_branch(u, op, outcome, outcome->target - 4, ++u->w.order, u->w.enabled);
 }
@@ -285,6 +288,7 @@ static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 
 int spex_spu_begin(struct spex_spu *u, uint64_t pc, uint32_t flags)
 {
+    assert(u);
     spu_sample_settle(u);
     if (!u->w.enabled || !spex_spu_member(u, flags))
         return SPEX_SPU_NOT_SAMPLED;
@@ -343,6 +347,7 @@ void spex_spu_complete(struct spex_spu *u, int slot, const struct spex_op *op,
 bool spex_spu_op(struct spex_spu *u, uint64_t pc, const struct spex_op *op,
                  const struct spex_outcome *outcome)
 {
+    assert(u && op && outcome);
     int slot = spex_spu_begin(u, pc, outcome->flags);
     if (slot == SPEX_SPU_NOT_SAMPLED) {
         if (u->quiet.wants_branches)

@@ -207,6 +207,7 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *given,
 enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *given,
                                struct spex_spu **unit, struct spex_error *error)
 {
+    assert(memory && unit);
     struct spu_config config;
     enum spex_status status = config_read(given, &config, error);
     return status ? status : spu_init(memory, &config, unit, error);
@@ -215,6 +216,7 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *given
 enum spex_status spex_spu_new(const struct spex_spu_config *given, struct spex_spu **unit,
                               struct spex_error *error)
 {
+    assert(unit);
     struct spu_config config;
     enum spex_status status = config_read(given, &config, error);
     return status ? status : spu_new(&config, unit, error);
@@ -233,6 +235,7 @@ const struct spu_config *spu_get_config(const struct spex_spu *u)
 
 void spex_spu_reset(struct spex_spu *u)
 {
+    assert(u);
     spex_spu_flush(u);
     struct words *w = &u->w;
     w->after = w->due = w->part = w->previous_valid = w->drop = w->held_count = 0;
@@ -245,6 +248,7 @@ void spex_spu_reset(struct spex_spu *u)
 
 void spex_spu_boot(struct spex_spu *u)
 {
+    assert(u);
     static const struct spex_spu_state el1 = {.el = 1, .security = SPEX_NONSECURE};
 #define FIELD(name) SPEX_FIELD_MASK(SPEX_##name)
 #define LEAST(name) (UINT64_C(1) << SPEX_FIELD_LO(SPEX_##name)) /* a field that is 1 */
@@ -300,6 +304,7 @@ void spex_spu_set_state(struct spex_spu *u, const struct spex_spu_state *s)
 
 void spex_spu_get_state(const struct spex_spu *u, struct spex_spu_state *s)
 {
+    assert(u && s);
     const struct words *w = &u->w;
     *s = (struct spex_spu_state){.el = (uint8_t)w->el,
                                  .security = (uint8_t)w->security,
@@ -311,6 +316,7 @@ void spex_spu_get_state(const struct spex_spu *u, struct spex_spu_state *s)
 
 void spex_spu_context_sync(struct spex_spu *u)
 {
+    assert(u);
     struct words *w = &u->w;
     spex_spu_flush(u);
     if (!u->config.choices.pbt_stale)
@@ -324,11 +330,13 @@ void spex_spu_context_sync(struct spex_spu *u)
 
 void spex_spu_exception_taken(struct spex_spu *u)
 {
+    assert(u);
     spex_spu_context_sync(u);
 }
 
 void spex_spu_get_status(const struct spex_spu *u, struct spex_spu_status *status)
 {
+    assert(u && status);
     struct owner owner = ProfilingBufferOwner(u);
     struct spex_spu_status s = {
         .size = sizeof s,
@@ -470,6 +478,7 @@ const char *spex_pmu_event_name(unsigned event)
 
 enum spex_status spex_pmu_event_find(const char *name, unsigned *event)
 {
+    assert(name && event);
     for (size_t i = 0; i < sizeof pmu_names / sizeof pmu_names[0]; i++) {
         if (!strcmp(pmu_names[i].name, name)) {
             *event = pmu_names[i].event;
@@ -488,6 +497,7 @@ static_assert(sizeof(struct words) % 8 == 0, "words only");
 
 size_t spex_spu_save(const struct spex_spu *u, uint8_t *bytes, size_t capacity)
 {
+    assert(u && (bytes || !capacity));
     spu_sample_settled(u);
     size_t size = SAVE_HEADER + sizeof u->w;
     for (size_t i = 0; i < u->w.held_count; i++)
@@ -527,6 +537,7 @@ static bool words_ok(const struct words *w, const struct spu_choices *c)
 
 enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
+    assert(u && (bytes || !size));
     if (size < SAVE_HEADER)
         return SPEX_TRUNCATED;
     if (le64(bytes) != SAVE_MAGIC)

@@ -3,6 +3,8 @@
 
 #include "wire/ops.h"
 
+#include <assert.h>
+
 enum field { ASE, FP, COND, EVL, ETS, PRED, LDST, AR, EXCL, AT, SG, COMM, CR, GCS, IND, FIELDS };
 
 struct row {
@@ -47,6 +49,7 @@ static uint32_t length_bits(const struct row *row, unsigned code)
 
 void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_type *type)
 {
+    assert(type);
     *type = (struct spex_op_type){.subclass = SPEX_SUB_RESERVED};
     const struct row *row = rows;
     while (row < rows + ROWS && (row->op_class != op_class || (payload & row->mask) != row->value))
@@ -76,6 +79,7 @@ void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_typ
 enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *op_class,
                                      unsigned *payload)
 {
+    assert(type && op_class && payload);
     const struct row *row = rows;
     while (row < rows + ROWS && row->subclass != type->subclass)
         row++;
@@ -114,6 +118,7 @@ const char *spex_op_subclass_name(enum spex_op_subclass subclass)
         [SPEX_SUB_RESERVED] = "reserved",
 #define OP(op_class, subclass, b7, b6, b5, b4, b3, b2, b1, b0, name) [SPEX_SUB_##subclass] = name,
 #include "wire/ops.def"
+
     };
     return subclass < SPEX_SUB_COUNT ? names[subclass] : "?";
 }

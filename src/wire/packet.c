@@ -3,6 +3,8 @@
 
 #include "wire/headers.h"
 
+#include <assert.h>
+
 #define TYPE(h)                                                                                    \
     WIRE_CHOOSE(h, SPEX_PACKET_PADDING, SPEX_PACKET_END, SPEX_PACKET_TIMESTAMP,                    \
                 SPEX_PACKET_EVENTS, SPEX_PACKET_DATA_SOURCE, SPEX_PACKET_CONTEXT,                  \
@@ -17,6 +19,7 @@ const struct wire_header wire_headers[256] = WIRE_ALL(ENTRY);
 
 enum spex_status spex_packet_decode(const uint8_t *data, size_t size, struct spex_packet *packet)
 {
+    assert((data || !size) && packet);
     return wire_decode(data, size, packet) ? SPEX_OK : SPEX_TRUNCATED;
 }
 
@@ -30,6 +33,7 @@ static bool payload_fits(uint64_t payload, unsigned size)
 enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out, size_t capacity,
                                     size_t *length)
 {
+    assert(packet && (out || !capacity) && length);
     const uint8_t *header = packet->header;
     struct wire_header h = wire_headers[header[0]];
     unsigned header_size = h.length ? 1 : 2;
@@ -68,6 +72,7 @@ static const struct row {
 enum spex_status spex_packet_make(enum spex_packet_type type, unsigned index, unsigned size,
                                   uint64_t payload, struct spex_packet *packet)
 {
+    assert(packet);
     enum spex_status status = SPEX_INVALID; /* no such type */
     for (const struct row *row = rows; row < rows + sizeof rows / sizeof rows[0]; row++) {
         if (row->type != type)
@@ -100,6 +105,7 @@ const char *spex_packet_type_name(enum spex_packet_type type)
     static const char *const names[SPEX_PACKET_TYPE_COUNT] = {
 #define PACKET(type, b7, b6, b5, b4, b3, b2, b1, b0, sizes, name) [SPEX_PACKET_##type] = name,
 #include "wire/packets.def"
+
         [SPEX_PACKET_RESERVED] = "reserved",
     };
     return type < SPEX_PACKET_TYPE_COUNT ? names[type] : "?";

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- writing; the caller provides SPEX_PACKET_TEXT_MAX bytes of room ---- */
@@ -415,6 +416,7 @@ static char *perf_text(char *p, const struct spex_packet *packet, unsigned versi
 size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style style, char *text,
                         size_t capacity)
 {
+    assert(packet && (text || !capacity));
     char scratch[SPEX_PACKET_TEXT_MAX];
     char *start = capacity >= SPEX_PACKET_TEXT_MAX ? text : scratch;
     char *end = style == SPEX_TEXT_SPEX ? own_text(start, packet)

@@ -390,6 +390,7 @@ static bool reads(void)
         if (!status)
             spex_aux_close(cursor);
     }
+    spex_aux_close(NULL);
     spex_perfdata_close(file);
     return whole;
 }
