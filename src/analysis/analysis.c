@@ -413,9 +413,10 @@ bool spex_analysis_part(const struct spex_analysis *a, size_t index, struct spex
     return true;
 }
 
-uint32_t analysis_first_queue(struct spex_analysis *a)
+uint32_t analysis_order_of(struct spex_analysis *a, const struct spex_sample *s)
 {
-    return analysis_reading(a)->first_queue;
+    const struct spex_analysis *reading = analysis_reading(a);
+    return analysis_order ? analysis_order : stretch_order(reading, &reading->queues[s->queue]);
 }
 
 void spex_analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *last)

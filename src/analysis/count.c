@@ -167,8 +167,10 @@ void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
                          const struct group_counted *prepared, size_t count)
 {
     /* only this group knows whether the first sample follows the last one before it */
-    if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid)
+    if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid ||
+        analysis_order != g->last.order)
         g->last.row = NULL;
+    g->last.order = analysis_order;
     g->last.queue = samples[count - 1]->queue;
     g->last.tid = samples[count - 1]->tid;
 #if defined __x86_64__

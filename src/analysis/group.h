@@ -113,7 +113,7 @@ struct spex_group {
     struct group_order *order;
     struct {
         const struct spex_row *row; /* NULL: there is none, or it was moved */
-        uint32_t queue;
+        uint32_t queue, order;      /* see analysis_order */
         int32_t tid;
     } last;           /* sample */
     uint32_t counted; /* samples: what statistics can hold */

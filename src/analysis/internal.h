@@ -160,8 +160,13 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 
-/* Number of queues in the files before the one that is being read. */
-uint32_t analysis_first_queue(struct spex_analysis *analysis);
+/*
+ * Samples that a sink is given together are of one stretch of one queue; these are numbered from 1
+ * on in the order of files, queues and time, and this is the number. 0: not known.
+ */
+extern _Thread_local uint32_t analysis_order;
+/* Of any sample: where it is not known, that of the first of its queue. */
+uint32_t analysis_order_of(struct spex_analysis *analysis, const struct spex_sample *sample);
 
 /*
  * Reports that a sink ran out of memory or of numbers: the pass ends with that error. a may be

@@ -3,6 +3,7 @@
 
 #include "base/jobs.h"
 #include "base/memory.h"
+#include "perfdata/spans.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,28 @@ struct lanes_thread {
     struct spex_time_bins intervals;
 };
 
+/* What a run of stretches begins with, or ends with. */
+struct between {
+    struct clock clock;
+    uint64_t position, size; /* of the span there */
+    bool damaged;
+};
+
+/* Some stretches of a queue, one after the other. */
 struct run {
+    struct queue queue;
+    uint32_t first, end;
+    uint64_t bytes;
+    struct between before, behind;
+    enum spex_status status;
+};
+
+struct runs {
     struct lanes lanes;
-    enum spex_status *status; /* one per queue */
+    struct run *list; /* in order of queues */
+    size_t *order;    /* the longest first */
+    size_t count;
+    _Atomic bool inexact;
 };
 
 static void add_threads(struct table *to, struct table *from)
@@ -100,32 +120,74 @@ static void add_intervals(struct spex_time_bins *to, const struct spex_time_bins
         to->ns[i] += from->ns[i];
 }
 
-static void read_queue(struct lanes_thread *thread, struct queue *q)
+static struct between between_of(const struct queue *q)
+{
+    return (struct between){q->clock, q->span.position, q->span.size, q->damaged};
+}
+
+/* Reads the end of the data before a run, to know what it begins with. */
+static bool look_before(struct lanes_thread *thread, struct run *run)
+{
+    struct lane *lane = thread->lane;
+    struct queue *q = &run->queue;
+    struct spex_time_bins *const intervals = lane->intervals;
+    lane->intervals = NULL;
+    spans_seek(q->cursor, run->first);
+    q->looking = true;
+    q->stretch = run->first - 1;
+    q->stretch_end = run->first;
+    for (bool more = true; more;) {
+        piece_read(lane, q, &thread->piece, PIECE, &more);
+        piece_share(lane, &thread->piece);
+    }
+    lane->intervals = intervals;
+    q->looking = false;
+    q->stretch_end = run->end;
+    q->clock.spent = q->clock.away = q->clock.lost = q->clock.unseen = 0;
+    run->before = between_of(q);
+    if (q->stretch != run->first)
+        return false;
+    lane->analysis->done += q->span.size;
+    return true;
+}
+
+static bool read_run(struct lanes_thread *thread, struct run *run)
 {
     struct lane *lane = thread->lane;
     struct piece *p = &thread->piece;
+    struct queue *q = &run->queue;
     q->sources = lane_sources(lane, q->model);
+    if (run->first && !look_before(thread, run))
+        return false;
     for (bool more = true; more;) {
         piece_read(lane, q, p, PIECE, &more);
         piece_share(lane, p);
         lane->samples = p->samples;
         lane->sample_count = 0;
         join_records(lane, q, p->records, p->spent, p->count);
+        analysis_order = p->order;
         join_flush(lane);
+        analysis_order = 0;
     }
+    run->behind = between_of(q);
+    if (q->stretch == run->end) /* the next run's */
+        lane->analysis->done -= q->span.size;
+    return true;
 }
 
-static void run_queue(void *user, size_t job, unsigned thread)
+static void take_run(void *user, size_t job, unsigned thread)
 {
-    struct run *run = user;
-    struct spex_analysis *a = run->lanes.analysis;
-    struct queue *q = &a->queues[run->lanes.order[job]];
-    if (analysis_ends(a) || !queue_open(a, q, &run->status[q->index]))
+    struct runs *runs = user;
+    struct run *run = &runs->list[runs->order[job]];
+    struct spex_analysis *a = runs->lanes.analysis;
+    volatile bool read = false;
+    if (analysis_ends(a) || !queue_open(a, &run->queue, &run->status))
         return;
-    if (!memory_guarded(memory_current(), read_queue(&run->lanes.threads[thread], q)))
+    if (!memory_guarded(memory_current(), read = read_run(&runs->lanes.threads[thread], run)))
         analysis_no_memory(analysis_first(a));
-    queue_close(q);
-    q->reader = NULL; /* the lane's */
+    else if (!read)
+        runs->inexact = true;
+    queue_close(&run->queue);
 }
 
 static int by_length(const void *x, const void *y, void *context)
@@ -200,12 +262,66 @@ void lanes_end(struct lanes *lanes)
     memory_free(lanes->order);
 }
 
-static void start(struct run *run, struct spex_analysis *a, struct shards *shards)
+/* ---- runs ---- */
+
+/* What its times depend on reaches far back if the kernel's calls have to be guessed. */
+static uint32_t stretches_of(const struct spex_analysis *a, size_t queue)
 {
-    run->status = memory_get(a->queue_count + 1, sizeof *run->status);
-    lanes_start(&run->lanes, a, shards->count, shards);
+    const bool far = a->user_only && a->options.want & SPEX_WANT_SPENT;
+    return a->file && !far ? spans_stretches(a->file, queue) : 1;
+}
+
+size_t lanes_most(const struct spex_analysis *a)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < a->queue_count; i++)
+        most += stretches_of(a, i);
+    return most;
+}
+
+static int by_bytes(const void *x, const void *y, void *context)
+{
+    const struct runs *runs = context;
+    const size_t i = *(const size_t *)x, j = *(const size_t *)y;
+    const uint64_t m = runs->list[i].bytes, n = runs->list[j].bytes;
+    return m != n ? (m > n ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+/* A queue in runs of which each thread would get a few. */
+static void cut_queue(struct runs *runs, size_t queue, uint64_t most)
+{
+    struct spex_analysis *a = runs->lanes.analysis;
+    const uint64_t bytes = a->file ? spex_perfdata_queue(a->file, queue)->bytes : 0;
+    const uint32_t stretches = stretches_of(a, queue);
+    const uint64_t wanted = bytes / (most + 1) + 1;
+    const uint64_t count = wanted < stretches ? wanted : stretches;
+    for (uint64_t i = 0; i < count; i++) {
+        struct run *run = &runs->list[runs->count];
+        *run = (struct run){.queue = a->queues[queue],
+                            .first = (uint32_t)(i * stretches / count),
+                            .end = (uint32_t)((i + 1) * stretches / count),
+                            .bytes = bytes / count};
+        run->queue.samples = 0;
+        run->end = i + 1 < count ? run->end : UINT32_MAX;
+        run->queue.stretch_end = run->end;
+        runs->order[runs->count] = runs->count;
+        runs->count++;
+    }
+}
+
+static void start(struct runs *runs, struct spex_analysis *a, struct shards *shards)
+{
+    enum { EACH = 4 };
+    const uint64_t bytes = a->file ? a->info->aux_bytes : 0;
+    const size_t most = a->queue_count + EACH * (size_t)shards->count + 1;
+    runs->list = memory_get(most, sizeof *runs->list);
+    runs->order = memory_get(most, sizeof *runs->order);
+    for (size_t i = 0; i < a->queue_count; i++)
+        cut_queue(runs, i, bytes / (EACH * shards->count));
+    qsort_r(runs->order, runs->count, sizeof *runs->order, by_bytes, runs);
+    lanes_start(&runs->lanes, a, shards->count, shards);
     for (unsigned n = 0; n < shards->count; n++) {
-        struct lanes_thread *t = &run->lanes.threads[n];
+        struct lanes_thread *t = &runs->lanes.threads[n];
         piece_init(&t->piece, PIECE);
         t->lane->sinks = shards->shards[n].sinks;
         t->lane->sink_count = shards->sink_count;
@@ -213,30 +329,61 @@ static void start(struct run *run, struct spex_analysis *a, struct shards *shard
     }
 }
 
-/* Of the first queue that could not be opened. */
-static enum spex_status status_of(const struct run *run)
+/* Whether a run began with what the one before it ended with. */
+static bool follows(const struct run *before, const struct run *run)
 {
-    for (size_t i = 0; run->status && i < run->lanes.analysis->queue_count; i++)
-        if (run->status[i])
-            return run->status[i];
-    return SPEX_OK;
+    const struct between *x = &before->behind, *y = &run->before;
+    return x->position == y->position && x->size == y->size && x->damaged == y->damaged &&
+           x->clock.running == y->clock.running && x->clock.cut == y->clock.cut &&
+           x->clock.tick == y->clock.tick && x->clock.who == y->clock.who &&
+           x->clock.until == y->clock.until;
+}
+
+static void add_queue(struct queue *to, const struct queue *from)
+{
+    to->samples += from->samples;
+    to->first_tick = from->first_tick < to->first_tick ? from->first_tick : to->first_tick;
+    to->last_tick = from->last_tick > to->last_tick ? from->last_tick : to->last_tick;
+    to->clock.spent += from->clock.spent;
+    to->clock.away += from->clock.away;
+    to->clock.lost += from->clock.lost;
+    to->clock.unseen += from->clock.unseen;
+    if (!to->first_damage.reason)
+        to->first_damage = from->first_damage;
+}
+
+/* Returns why the first queue that could not be opened could not. */
+static enum spex_status add_runs(struct runs *runs)
+{
+    struct spex_analysis *a = runs->lanes.analysis;
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; i < runs->count; i++) {
+        struct run *run = &runs->list[i];
+        if (run->first && !follows(run - 1, run))
+            runs->inexact = true;
+        add_queue(&a->queues[run->queue.index], &run->queue);
+        status = status ? status : run->status;
+    }
+    if (runs->inexact && !analysis_ends(a))
+        analysis_first(a)->inexact = true;
+    return status;
 }
 
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
 {
-    struct run run = {.lanes.analysis = a};
-    const struct jobs jobs = {&run, a->queue_count, run_queue};
-    bool done = memory_guarded(memory_current(), start(&run, a, shards));
+    struct runs runs = {.lanes.analysis = a};
+    bool done = memory_guarded(memory_current(), start(&runs, a, shards));
     if (done) {
         spex_analysis_together(a, true);
-        jobs_run(&jobs, shards->count);
+        jobs_run(&(struct jobs){&runs, runs.count, take_run}, shards->count);
         spex_analysis_together(a, false);
-        done = memory_guarded(memory_current(), lanes_add_up(&run.lanes));
+        done = memory_guarded(memory_current(), lanes_add_up(&runs.lanes));
     }
     if (!done)
         analysis_no_memory(analysis_first(a));
-    const enum spex_status status = status_of(&run);
-    lanes_end(&run.lanes);
-    memory_free(run.status);
+    const enum spex_status status = add_runs(&runs);
+    lanes_end(&runs.lanes);
+    memory_free(runs.list);
+    memory_free(runs.order);
     return status;
 }

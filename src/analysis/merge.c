@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Thread_local uint32_t analysis_order;
+
 void piece_init(struct piece *p, size_t records)
 {
     p->records = memory_get(records, sizeof *p->records);
@@ -48,13 +50,19 @@ void piece_read(struct lane *lane, struct queue *q, struct piece *p, size_t most
     const size_t batch = lane->analysis->batch;
     p->queue = q;
     p->count = p->batch_count = 0;
-    while (*more && p->count + batch <= most) {
+    while (*more && p->count + batch <= most && !(q->turn && p->count)) {
+        if (q->turn) {
+            q->turn = false;
+            *more = ++q->stretch != q->stretch_end;
+            continue;
+        }
         q->records = p->records + p->count;
         *more = queue_refill(lane, q);
         p->count += q->count;
         if (q->count)
             p->batches[p->batch_count++] = (uint16_t)(q->count | q->cut * PIECE_CUT);
     }
+    p->order = stretch_order(lane->analysis, q);
 }
 
 /*
@@ -104,7 +112,9 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     } else if (p->sample_count) {
         const struct spex_sink *sink = &a->lane.sinks[stage - SINKS];
         struct memory_pause pause = memory_pause();
+        analysis_order = p->order;
         sink->call(sink->context, p->samples, p->sample_count);
+        analysis_order = 0;
         memory_resume(pause);
     }
     return true;
@@ -175,7 +185,9 @@ static void start_queue(struct queue *q, bool again)
 {
     queue_close(q); /* a pass that ran out of memory left it open */
     q->samples = again ? q->samples : 0;
-    q->reading = false;
+    q->reading = q->turn = q->looking = false;
+    q->stretch = 0;
+    q->stretch_end = UINT32_MAX;
     q->clock = (struct clock){0};
     q->first_damage = (struct spex_damage){0};
     q->damaged = false;

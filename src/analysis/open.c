@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "perfdata/spans.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -264,10 +265,13 @@ static enum spex_status open_queues(struct spex_analysis *a,
     bool merge = options->ordered && a->queue_count > 1;
     a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
     a->records = memory_get(a->batch, sizeof *a->records);
+    a->stretch_count = 0;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         q->index = (uint32_t)i;
         q->cpu = q->tid = -1;
+        q->first_stretch = a->stretch_count;
+        a->stretch_count += a->file ? spans_stretches(a->file, i) : 1;
         if (a->file) {
             const struct spex_perf_queue *from = spex_perfdata_queue(a->file, i);
             q->cpu = from->cpu;
@@ -298,10 +302,10 @@ static int by_first_time(const void *x, const void *y)
 static void agree(struct spex_analysis *a)
 {
     uint16_t most = 0;
-    uint32_t queues = 0;
+    uint32_t stretches = 0;
     for (size_t i = 0; i < a->part_count; i++) {
-        a->parts[i]->first_queue = queues;
-        queues += (uint32_t)a->parts[i]->queue_count;
+        a->parts[i]->first_stretch = stretches;
+        stretches += a->parts[i]->stretch_count;
         const struct spex_sampling *s = &a->parts[i]->sampling;
         most = s->counter_most > most ? s->counter_most : most;
         a->mixed |= s->period != a->parts[0]->sampling.period;

@@ -80,6 +80,11 @@ struct queue {
     struct spex_reader *reader; /* shared unless queues are merged */
     uint64_t samples;
     bool reading;
+    /* Of its stretches (perfdata/spans.h): the number in the file of the first; which one is being
+     * read, and where to end; the span read last begins the next. */
+    uint32_t first_stretch, stretch, stretch_end;
+    bool turn;
+    bool looking; /* at what lies before its first stretch: nothing of that is counted */
     /*
      * The last record's thread and maps, and the timestamps for which they are valid (raw
      * timestamps, so that none needs converting).
@@ -120,6 +125,7 @@ struct model_sources {
 /* Records of a queue on their way to the sinks. */
 struct piece {
     struct queue *queue;
+    uint32_t order; /* see analysis_order */
     struct spex_record *records;
     struct clock_part *spent;
     size_t count;
@@ -195,7 +201,8 @@ struct spex_analysis {
     bool counted; /* samples were counted by module: a limited pass does not count them again */
     struct queue *queues;
     size_t queue_count;
-    uint32_t first_queue;        /* several files: number of queues in the files before this one */
+    uint32_t first_stretch; /* several files: number of stretches in the files before this one */
+    uint32_t stretch_count;
     struct spex_record *records; /* records of a batch */
     uint32_t *stack_numbers;     /* stack of each record of a batch; NULL until wanted */
     struct stacks *stacks;       /* NULL: there are none */
@@ -320,6 +327,12 @@ void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32
 
 /* ---- queue.c ---- */
 
+/* See analysis_order. */
+static inline uint32_t stretch_order(const struct spex_analysis *a, const struct queue *q)
+{
+    return a->first_stretch + q->first_stretch + q->stretch + 1;
+}
+
 void queue_need_reader(struct lane *lane, struct spex_reader **reader);
 /* Opens the cursor of a queue; false, with the reason in *status, if it cannot. */
 bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status);
@@ -354,7 +367,13 @@ void lane_fini(struct lane *lane);
 /* Adds the lane's counts to its modules, and clears them. */
 void lane_count_modules(struct lane *lane);
 int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model);
-/* Reads all queues, the longest first, each in one thread from beginning to end. */
+/* How many threads can share the queues of a file. */
+size_t lanes_most(const struct spex_analysis *a);
+/*
+ * Reads all queues. Each thread takes some stretches of one, the longest run of them that is left.
+ * What a run begins with it sees from the end of the data before. Whether that was right is known
+ * once the run before has ended: if not, the threads were not exact.
+ */
 enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards);
 
 /* The lanes of several threads. */

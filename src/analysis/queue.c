@@ -66,7 +66,9 @@ static bool next_span(struct lane *lane, struct queue *q)
     bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
     if (!more)
         return false;
-    a->done += q->span.size;
+    q->turn = a->file && spans_begins(q->cursor);
+    if (!q->looking)
+        a->done += q->span.size;
     tell_progress(lane);
     struct spex_reader **reader = merged ? &q->reader : &lane->reader;
     queue_need_reader(lane, reader);
@@ -142,13 +144,17 @@ bool queue_refill(struct lane *lane, struct queue *q)
                 return false;
             q->reading = true;
             q->cut |= a->file && !q->span.contiguous;
+            if (q->turn) {
+                q->damaged |= q->cut; /* for the next call */
+                return true;
+            }
         }
         q->cut |= q->damaged;
         q->count = spex_reader_batch(q->reader, q->records, a->batch, &status, &damage);
         if (status == SPEX_END) {
             keep_rest(a, q);
             q->reading = false;
-        } else if (status != SPEX_OK) {
+        } else if (status != SPEX_OK && !q->looking) {
             note_damage(lane, q, &damage);
         }
         join_stacks(a, q);

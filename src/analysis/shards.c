@@ -20,7 +20,8 @@ static unsigned threads_of(const struct spex_analysis *a)
         const struct spex_analysis *part = a->part_count ? a->parts[i] : a;
         if (!reads_apart(part))
             return 1;
-        most = part->queue_count > most ? part->queue_count : most;
+        const size_t some = lanes_most(part);
+        most = some > most ? some : most;
     }
     unsigned threads = a->options.threads < JOBS_THREADS ? a->options.threads : JOBS_THREADS;
     return threads < most ? threads : (unsigned)most;

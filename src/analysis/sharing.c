@@ -169,7 +169,7 @@ static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_
 static void find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
-    const uint32_t first_queue = analysis_first_queue(s->analysis);
+    const uint32_t order = analysis_order;
     const struct spex_sample *memory[STEP];
     struct identity id[STEP];
     uint64_t hash[STEP];
@@ -193,7 +193,7 @@ static void find(void *context, const struct spex_sample *samples, size_t count)
         }
         for (size_t i = 0; i < n; i++) {
             const struct spex_sample *sample = memory[i];
-            const uint32_t queue = first_queue + sample->queue;
+            const uint32_t queue = order ? order : analysis_order_of(s->analysis, sample);
             int32_t user = sample->tid >= 0 ? sample->tid : sample->cpu;
             struct line *l = find_line(s, &id[i], hash[i]);
             if (__builtin_expect(!l, 0))
@@ -380,7 +380,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
     const struct spex_sample *memory[STEP], *chosen[STEP];
     struct spex_sample uses[STEP];
     struct spex_record stores[STEP];
-    const uint32_t first_queue = analysis_first_queue(s->analysis);
+    const uint32_t order = analysis_order;
     for (size_t at = 0; at < count;) {
         size_t n = choose_memory(samples, &at, count, memory), used = 0;
         for (size_t i = 0; i < n; i++) {
@@ -411,7 +411,8 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             chosen[used++] = use;
             struct activity *a = sharing_activity(s, line, use->tid, true);
             a->samples++;
-            sharing_name_activity(a, sample->comm, first_queue + sample->queue);
+            sharing_name_activity(a, sample->comm,
+                                  order ? order : analysis_order_of(s->analysis, sample));
             if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
                 a->buckets |= UINT64_C(1)
                               << (sample->time - s->first_time) * BUCKETS / s->time_span % BUCKETS;

@@ -178,6 +178,22 @@ static uint64_t filling(const struct spex_perfdata *file, const struct chunk *ch
     return set ? 0 : over;
 }
 
+static void number_stretches(struct queue *queue)
+{
+    enum { LONG = 1 << 20, LOOK = 4096 }; /* bytes of a stretch; and of the data before one */
+    uint64_t bytes = 0;
+    uint32_t stretch = 0;
+    for (size_t i = 0; i < queue->chunks.count; i++) {
+        struct chunk *chunk = &queue->chunks.items[i];
+        if (bytes >= LONG && chunk[-1].size >= LOOK) {
+            stretch++;
+            bytes = 0;
+        }
+        chunk->stretch = stretch;
+        bytes += chunk->size;
+    }
+}
+
 void perfdata_aux_build(struct spex_perfdata *file)
 {
     for (size_t i = 0; i < file->queues.count; i++) {
@@ -196,6 +212,7 @@ void perfdata_aux_build(struct spex_perfdata *file)
                     "data; read as it is",
                     (unsigned long long)next->offset, queue->queue.cpu, queue->queue.tid);
         }
+        number_stretches(queue);
         if (queue->queue.cpu >= 0)
             file->info.per_cpu = true;
     }
@@ -248,6 +265,7 @@ struct spex_aux_cursor {
     size_t span;       /* size of the last span */
     uint64_t stop;     /* where the last span ended, in the chunk */
     bool last;         /* the last span was the end of a contiguous run */
+    bool begins;       /* the last span was the first of a stretch */
     bool started, broken; /* broken: the next span does not follow the previous one */
     uint8_t *room;        /* see spans.h; NULL: spans are mapped */
     double part;
@@ -287,6 +305,35 @@ void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room, double part)
 {
     cursor->part = part;
     cursor->room = cursor->file->fd < 0 ? NULL : room;
+}
+
+uint32_t spans_stretches(const struct spex_perfdata *file, size_t queue)
+{
+    const struct queue *q = &file->queues.items[queue];
+    return q->chunks.count ? q->chunks.items[q->chunks.count - 1].stretch + 1 : 1;
+}
+
+void spans_seek(struct spex_aux_cursor *cursor, uint32_t stretch)
+{
+    enum { LOOK = 64 << 10, PAGE = 4096 };
+    const struct chunk *chunks = cursor->queue->chunks.items;
+    const size_t first = SEARCH(i, 0, cursor->queue->chunks.count, chunks[i].stretch < stretch);
+    uint64_t seen = 0;
+    cursor->chunk = first;
+    do {
+        cursor->chunk--;
+        seen += chunks[cursor->chunk].size;
+    } while (seen < LOOK && cursor->chunk && chunks[cursor->chunk - 1].stretch + 1 == stretch);
+    cursor->position = seen > LOOK ? (seen - LOOK) / PAGE * PAGE : 0;
+    for (size_t i = 0; i < cursor->chunk; i++)
+        cursor->before += chunks[i].size;
+    cursor->dropped = cursor->before + cursor->position;
+    cursor->dropped_chunk = cursor->chunk;
+}
+
+bool spans_begins(const struct spex_aux_cursor *cursor)
+{
+    return cursor->begins;
 }
 
 /* Copies bytes of the file without mapping them; false: they cannot be read. */
@@ -441,12 +488,16 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
         }
     }
     cursor->started = true;
+    cursor->begins = false;
     while (cursor->chunk < queue->chunks.count &&
            cursor->position == queue->chunks.items[cursor->chunk].size) {
         give_back(cursor, cursor->position);
         cursor->before += cursor->position;
         cursor->position = 0;
         cursor->chunk++;
+        cursor->begins |=
+            cursor->chunk < queue->chunks.count && queue->chunks.items[cursor->chunk - 1].stretch !=
+                                                       queue->chunks.items[cursor->chunk].stretch;
     }
     if (cursor->chunk >= queue->chunks.count)
         return SPEX_END;

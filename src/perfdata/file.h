@@ -173,7 +173,8 @@ struct state {
 struct chunk { /* the data of one AUXTRACE record */
     uint64_t file_offset, offset, size;
     uint64_t reference;
-    bool foreign; /* the last AUXTRACE_INFO before it described another kind of trace */
+    uint32_t stretch; /* see spans.h */
+    bool foreign;     /* the last AUXTRACE_INFO before it described another kind of trace */
 };
 
 struct aux_span { /* the range that an AUX record reports */

@@ -18,4 +18,17 @@ enum { SPANS_ROOM = 1 << 20 }; /* the longest span */
  */
 void spans_read_into(struct spex_aux_cursor *cursor, uint8_t *room, double part);
 
+/*
+ * A queue is cut into stretches of a megabyte or more, at the beginnings of AUXTRACE data, so that
+ * several threads can read it.
+ */
+uint32_t spans_stretches(const struct spex_perfdata *file, size_t queue);
+/*
+ * Of a new cursor: the next span is the end of the data before this stretch, which is not the
+ * first. What begins there may be in the middle of an item.
+ */
+void spans_seek(struct spex_aux_cursor *cursor, uint32_t stretch);
+/* Whether the last span was the first of a stretch that is not the first. */
+bool spans_begins(const struct spex_aux_cursor *cursor);
+
 #endif

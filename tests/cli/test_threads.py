@@ -1,5 +1,5 @@
 """Commands with several threads: the same text, messages and exit status as with one."""
-import os, random, subprocess, sys, tempfile
+import os, random, struct, subprocess, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
@@ -95,8 +95,81 @@ def same_tables(name, files, *options):
               not wrong and want[0] in (0, 1), (wrong, want[2]))
 
 
+def traces(data):
+    """Where AUXTRACE records stand, in a file that make_profile made: (offset, bytes of trace)."""
+    at, size = struct.unpack_from("<QQ", data, 40)
+    end, found = at + size, []
+    while at < end:
+        kind, _, length = struct.unpack_from("<IHH", data, at)
+        trace = struct.unpack_from("<Q", data, at + 8)[0] if kind == 71 else 0
+        if trace:
+            found.append((at, trace))
+        at += length + trace
+    return found
+
+
+def recut(data, by):
+    """The same trace, but so many bytes of each AUXTRACE record stand at the end of the one before:
+    records are cut where another thread may begin."""
+    out, last, carry = bytearray(), 0, {}
+    found = traces(data)
+    queue = {at: struct.unpack_from("<I", data, at + 40)[0] for at, _ in found}
+    ends = {q: at for at, q in queue.items()}
+    texts = {q: b"".join(data[at + 48:at + 48 + n] for at, n in found if queue[at] == q)
+             for q in ends}
+    place = dict.fromkeys(ends, 0)
+    for at, n in found:
+        q = queue[at]
+        first, final = place[q] == 0, ends[q] == at
+        head = bytearray(data[at:at + 48])
+        size = n + (by if first and not final else 0) - (by if final and not first else 0)
+        struct.pack_into("<Q", head, 8, size)
+        struct.pack_into("<Q", head, 16, place[q])
+        out += data[last:at] + head + texts[q][place[q]:place[q] + size]
+        place[q] += size
+        last = at + 48 + n
+    out += data[last:]
+    assert len(out) == len(data)
+    return out
+
+
+def spoil(data):
+    """Damage where a thread may look for what another one ends with, and elsewhere."""
+    data = bytearray(data)
+    for at, n in traces(data):
+        for place in (n - 1 - rng.randrange(200), rng.randrange(n)):
+            if place >= 0 and rng.randrange(3) == 0:
+                data[at + 48 + place] ^= 1 << rng.randrange(8)
+    return data
+
+
+LONG_QUEUES = ["mixed-n1-near", "mixed-n1-near-cpus1", "mixed-n1-near-loss",
+               "mixed-n1-near-nocontext"]
+OF_LONG = [["report", "--sort", "symbol,tid", "--format", "json"], ["mem", "--format", "json"],
+           ["c2c", "--format", "json"]]
+
+
+def same_long(name, file, *options):
+    """Several threads read one queue."""
+    for words in OF_LONG + ([["branch"], ["annotate"], ["diff", file]] if LONG else []):
+        command = [*words, *options, "-i", file]
+        want = spex(*command, "--threads", 1)
+        wrong = [n for n in ((2, 3, 8, 16, 64) if LONG else (3, 16))
+                 if spex(*command, "--threads", n) != want]
+        check(f"{name}: {' '.join(words[:1])}: any number of threads",
+              not wrong and want[0] in (0, 1), (wrong, want[2]))
+
+
 with tempfile.TemporaryDirectory() as d:
     file = os.path.join(d, "s")
+    for scenario in LONG_QUEUES if os.path.exists(PROG) else []:
+        subprocess.run([MAKE, scenario, file, PROG, "100000"], check=True)
+        data = open(file, "rb").read()
+        for name, changed in (("", data), (", cut elsewhere", recut(data, 24)),
+                              (", damaged", spoil(data))):
+            with open(file, "wb") as f:
+                f.write(changed)
+            same_long(scenario + name, file)
     for name, data in streams.items():
         if not LONG and name in ("compact", "short", "truncate", "lose hisi", "padding", "cut"):
             continue
