@@ -90,6 +90,9 @@ static int run_report(void *options, int argc, char **argv)
         .size = sizeof more, .want = SPEX_WANT_SPENT, .threads = cli_threads(o->profile.threads)};
     for (size_t i = 0; !status && i < count; i++)
         more.want |= spex_key_wants(keys[i]);
+    bool single = false; /* instructions have rows of their own */
+    for (size_t i = 0; !status && i < count; i++)
+        single |= keys[i] == SPEX_KEY_PC;
     if (o->slices)
         more.want |= SPEX_WANT_TIME;
     if (!status)
@@ -116,6 +119,8 @@ static int run_report(void *options, int argc, char **argv)
             print_split(&p);
             profile_time(&p, &p.out, group);
             profile_no_estimate(&p, &p.out);
+            if (single)
+                profile_bias_print(&p, &p.out, 0);
             if (spex_group_error(group))
                 profile_comment(&p, &p.out,
                                 "more keys than fit: a row may be short by up to %llu "

@@ -71,6 +71,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "filters", string, s->filters);
     JSON_MEMBER(json, "cpu", string, s->cpu_name);
     JSON_MEMBER(json, "model", string, model_of(p));
+    JSON_MEMBER(json, "erratum", string, profile_bias(p, 0).erratum);
     JSON_MEMBER(json, "counter_most", u64, s->counter_most);
     JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
     json_end(json);

@@ -89,6 +89,12 @@ code, out, err = on("report", A, "--format", "csv", "-F", "samples")
 equal("CSV has what was asked for", out.splitlines()[0], "samples")
 
 # ---- ratios of few samples ----
+# Erratum 1694299: which instructions have samples says little; functions are not touched.
+texts = [on("report", A, "--sort", sort)[1] for sort in ("symbol", "pc", "symbol,pc")]
+equal("report warns of single instructions of a Neoverse N1 before r4p1",
+      ["trust functions and lines" in text for text in texts], [False, True, True])
+equal("report: JSON names the erratum", data("report", A)["sampling"]["erratum"], "1694299")
+
 rows = data("report", A, "--sort", "page")["rows"]
 code, out, err = on("report", A, "--sort", "page", "-F", "samples,l1_miss,page", "--percent-limit",
                     "0", columns=120)

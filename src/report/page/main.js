@@ -52,6 +52,7 @@ function head() {
         answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input !== document.title && p.input),
             fact("model", s.model && `${s.model}; intervals cover sampling, not the model's error`),
             fact("machine", (s.model ? [s.cpu] : [s.cpu, p.machine, p.host, p.kernel]).filter(Boolean).join(", ")),
+            fact("instructions", s.erratum && `trust functions and lines: shares of neighbouring instructions are biased on the Neoverse N1 before r4p1 (erratum ${s.erratum})`),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
             fact("time shared by", p.timed() && shared(p)), fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
