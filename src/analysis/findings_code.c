@@ -4,9 +4,9 @@
 #include "internal.h"
 #include "step.h"
 
-#include <spex/a64.h>
+#include "base/memory.h"
 
-#include <stdlib.h>
+#include <spex/a64.h>
 
 enum { LOOP_MOST = 512, DEEP = 16, PAGE = 4096, NEXT = 64 };
 
@@ -137,7 +137,7 @@ enum spex_finding_case code_address_case(struct spex_analysis *analysis, struct 
                                          const struct spex_symbol *symbol, uint64_t address,
                                          int64_t *stride)
 {
-    struct loop *loop = malloc(sizeof *loop);
+    struct loop *loop = memory_new(sizeof *loop);
     struct step step;
     uint32_t word;
     enum spex_finding_case how = SPEX_CASE_ANY;
@@ -163,18 +163,18 @@ enum spex_finding_case code_address_case(struct spex_analysis *analysis, struct 
                                                : SPEX_CASE_PAGES;
         }
     }
-    free(loop);
+    memory_free(loop);
     return how;
 }
 
 void code_loop(struct spex_analysis *analysis, struct spex_module *module,
                const struct spex_symbol *symbol, uint64_t address, uint64_t *start, uint64_t *end)
 {
-    struct loop *loop = malloc(sizeof *loop);
+    struct loop *loop = memory_new(sizeof *loop);
     const bool found = loop && find_loop(analysis, module, symbol, address, loop);
     *start = found ? loop->start : address;
     *end = found ? loop->end : address + 4;
-    free(loop);
+    memory_free(loop);
 }
 
 /* ---- branches ---- */

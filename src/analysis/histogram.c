@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/vec.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ static uint32_t allocate(struct histograms *h, size_t words)
         return 0;
     }
     uint32_t at = (uint32_t)h->count;
+    assert(at > HISTOGRAM_LOST && h->count + words <= h->capacity);
     memset(h->words + at, 0, words * sizeof *h->words);
     h->count += words;
     return at;

@@ -19,16 +19,21 @@
 
 void module_problem(struct spex_module *module, const char *format, ...)
 {
+    MEMORY_OF(module->owner->account);
     va_list args;
     if (module->problem && !module->stripped)
         return;            /* the first reason is the one to act on */
     if (module->problem) { /* this problem matters more than missing names */
-        free(module->problem);
+        memory_free(module->problem);
         module->stripped = false;
     }
     va_start(args, format);
-    if (vasprintf(&module->problem, format, args) < 0)
-        module->problem = NULL;
+    const int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    module->problem = n < 0 ? NULL : memory_new((size_t)n + 1);
+    va_start(args, format);
+    if (module->problem)
+        vsnprintf(module->problem, (size_t)n + 1, format, args);
     va_end(args);
 }
 
@@ -120,7 +125,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
             memory_free(t);
         }
         memory_free(m->text);
-        free(m->problem);
+        memory_free(m->problem);
         memory_free(m);
     }
     debuginfod_free(symbols);

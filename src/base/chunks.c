@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static size_t chunk_end(const struct chunks_job *job, size_t chunk)
 static void take_one(struct chunks *c, unsigned thread)
 {
     const struct chunks_job *job = c->job;
+    assert(available(c));
     size_t chunk = c->next++, to = chunk_end(job, chunk);
     struct slot *slot = slot_of(c, chunk);
     slot->phase = BUSY;

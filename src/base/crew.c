@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ static bool step(struct crew *c, unsigned worker)
     if (c->state != OPEN || c->next == c->work.parts)
         return false;
     size_t part = c->next++;
+    assert(part < c->work.parts && c->done <= part);
     pthread_mutex_unlock(&c->lock);
     c->work.part(c->work.user, c->item, part, worker);
     pthread_mutex_lock(&c->lock);
@@ -102,6 +104,7 @@ void crew_pass(struct crew *c, void *item)
 {
     pthread_mutex_lock(&c->lock);
     help(c);
+    assert(c->state == IDLE);
     c->item = item;
     c->next = c->done = 0;
     c->state = PASSED;

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh)
 {
     if (2 * ids->count >= ids->slot_count)
         grow(ids);
+    assert(!(ids->slot_count & (ids->slot_count - 1)) && ids->count <= ids->capacity);
     size_t at = slot_of(ids, key);
     for (; ids->slots[at]; at = (at + 1) & (ids->slot_count - 1))
         if (ids_equal(ids->keys[ids->slots[at] - 1], key)) {

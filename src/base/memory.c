@@ -58,6 +58,7 @@ struct memory *memory_open(uint64_t limit, const struct spex_allocator *allocato
 
 struct memory *memory_keep(struct memory *m)
 {
+    assert(m && atomic_load(&m->handles) > 0);
     atomic_fetch_add(&m->handles, 1);
     return m;
 }
@@ -156,6 +157,7 @@ static bool own(void)
 
 static void *allocate(size_t alignment, size_t size, bool zero)
 {
+    assert(!(alignment & (alignment - 1)));
     char *block;
     size = size ? size : 1;
     if (size > PTRDIFF_MAX - 2 * alignment || !claim(size))

@@ -2,6 +2,7 @@
 
 #include "memory.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size
 {
     enum { FEW = 8 };
     void *memory;
+    assert(items && capacity && size);
     if (need <= *capacity)
         return true;
     size_t more = *capacity + *capacity / 2;

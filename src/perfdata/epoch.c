@@ -11,6 +11,7 @@
 #include "base/order.h"
 #include "base/search.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { FEW = 12 }; /* up to this many mappings are searched one by one */
@@ -51,6 +52,7 @@ bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch)
     for (uint32_t i = 0; i < 2 * count; i++)
         if (!n || bounds[n - 1] != bounds[i])
             bounds[n++] = bounds[i];
+    assert(n > 0 && n <= 2 * count);
     epoch->bound_count = n;
     epoch->starts = memory_zeroed(2 * (size_t)n + 1, sizeof *epoch->starts);
     if (!epoch->starts)

@@ -1,6 +1,7 @@
 /* COMPRESSED records: one zstd stream cut into records, holding records cut anywhere. */
 #include "file.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -43,6 +44,7 @@ void perfdata_inflater_free(struct inflater *inflater)
 void perfdata_inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size,
                             uint64_t limit)
 {
+    assert(inflater->start <= inflater->end && inflater->end <= sizeof inflater->buffer);
     inflater->input = data;
     inflater->input_size = size;
     inflater->input_position = 0;

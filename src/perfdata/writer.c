@@ -49,6 +49,7 @@ void writing_flush(struct spex_perf_writer *w)
 
 void writing_emit(struct spex_perf_writer *w, const void *data, size_t size)
 {
+    assert(w->buffered <= BUFFER);
     w->position += size;
     if (size > BUFFER - w->buffered)
         writing_flush(w);

@@ -28,6 +28,7 @@ void writing_end(struct spex_perf_writer *w)
             w->error = b->failed ? ENOMEM : EMSGSIZE;
         return;
     }
+    assert(b->vec.count >= HEADER_SIZE && b->vec.count % 8 == 0); /* as perf reads them */
     put_le16(b->vec.items + 6, (uint16_t)b->vec.count);
     writing_emit(w, b->vec.items, b->vec.count);
 }
