@@ -2,8 +2,7 @@
 
     python3 arrow.py perf.data [LIBRARY]     prints the samples of each function
 
-Where pyarrow is there, pyarrow.RecordBatchReader._import_from_c(ctypes.addressof(stream)) takes
-what opened() yields instead of rows().
+pyarrow.RecordBatchReader._import_from_c(ctypes.addressof(s)) takes what opened() yields, too.
 """
 import collections
 import contextlib

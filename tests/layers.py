@@ -197,6 +197,37 @@ for path, text in sources("src"):
 check("each public function states its contract", not wrong and defined == exported,
       "\n".join(wrong + sorted(exported ^ defined)))
 
+# Where memory ends without a status of its own, base/memory.h wants a guard: each public function
+# that calls what ends so, by whatever way, is under one. (Function pointers are not followed:
+# threads that they start have guards of their own, which tests/analysis/test_memory.c sees.)
+ENDS = {f"memory_{name}" for name in ("checked", "get", "resize", "aligned", "copy", "grow")}
+calls = {}  # (file, or "" if others may call it; function) -> (file, functions that it calls)
+for module in ("base", "account", "record", "perfdata", "analysis"):
+    for path, text in sources(f"src/{module}"):
+        for m in re.finditer(r"^(static )?(?:inline )?[a-z][^;{}()\n=]*?\b(\w+)\(([^;{}]*?)\)\n"
+                             r"\{\n(.*?)^\}", code_of(text), re.M | re.S):
+            calls[path if m[1] else "", m[2]] = (
+                path, set(re.findall(r"(?<![.>])\b([a-z]\w+)\(", m[4])))
+
+
+def unguarded(function):
+    """The calls from a function to one that ends without a status; None: there is a guard."""
+    todo, seen = [(("", function), (function,))], set()
+    while todo:
+        key, way = todo.pop()
+        if way[-1] in ENDS:
+            return " calls ".join(way)
+        if key in calls and key not in seen:
+            seen.add(key)
+            path, names = calls[key]
+            todo += [((path if (path, n) in calls else "", n), (*way, n)) for n in sorted(names)
+                     if "memory_guarded" not in names]
+
+
+wrong = [way for way in map(unguarded, sorted(exported)) if way]
+check("each public function has its guard against want of memory", len(calls) > 1000 and not wrong,
+      "\n".join(wrong))
+
 leaks = []
 for name in os.listdir(os.path.join(SOURCE, "include/spex")):
     if name not in OWNER:
