@@ -243,8 +243,8 @@ int calibrate_clock(struct calibrate *c)
                   "emulator; %s",
                   nop.value > 0 ? add.value / nop.value : 1e6, FASTEST, advice);
     else if (add.high - add.low > most * add.value)
-        cli_error("the clock here cannot be used: an addition took from %.2f to %.2f cycles; end "
-                  "what else runs, or let --via 'taskset -c CPU %s' choose a CPU; %s",
+        cli_error("the clock here cannot be used: an addition took from %.2f to %.2f cycles; stop "
+                  "other programs, or let --via 'taskset -c CPU %s' choose a CPU; %s",
                   add.low, add.high, c->micro, advice);
     else if (add.value < 0.9 || add.value > 1.15)
         cli_error("the clock here cannot be used: the cycle counter says that an addition takes "

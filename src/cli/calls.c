@@ -254,8 +254,8 @@ bool calls_say(struct profile *p, struct out *out)
     enum spex_stacks kind = spex_analysis_stacks(p->analysis);
     if (kind == SPEX_STACKS_COMPANION)
         profile_comment(p, out,
-                        "call stacks come from a second event, %s: a function's records are "
-                        "shared among its callers in the proportions of that event",
+                        "call stacks come from a second event, %s: a function's samples are "
+                        "divided among its callers in that event's proportions",
                         spex_analysis_stacks_event(p->analysis));
     return kind != SPEX_STACKS_NONE;
 }

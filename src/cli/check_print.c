@@ -113,7 +113,7 @@ static void headline(struct out *out, const struct check_change *c)
                cycles_text(cycles, (int64_t)(after - before)), text_count(all, after));
     if (c->verdict == CHECK_SPREAD) {
         spread_text(spread, c->after);
-        out_printf(out, "; no more than the layout of memory makes (%s), so it does not count",
+        out_printf(out, "; the layout of memory alone changes as much (%s), so it does not count",
                    spread);
     }
 }

@@ -108,7 +108,7 @@ static int name_model(const struct check_case *c, char name[20])
     struct cpu_choice cpu;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     if (cpu_parse(c->cpu, &cpu, &error))
-        return cli_usage("%s: %s; 'spex help cpus' has the names of CPUs", c->name, error.text);
+        return cli_usage("%s: %s; 'spex help cpus' lists CPUs", c->name, error.text);
     for (size_t i = 0; i < c->model.count; i++)
         if (uarch_config_set(&cpu.model, c->model.items[i], &error))
             return cli_usage("%s: model: %s", c->name, error.text);

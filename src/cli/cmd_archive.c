@@ -294,10 +294,10 @@ const struct cli_command cli_archive = {
     .synopsis = "[FILE...]",
     .summary = "pack a profile with the files that its names come from",
     .details = "Writes a tar file with the profile, the programs and libraries that it has samples "
-               "of, their debug files, what just-in-time compilers told (perf-PID.map, "
-               "jitdump), and kallsyms or vmlinux, in the layout of perf's cache. "
-               "Unpacked elsewhere, the profile is read with all its names: what lies in .debug "
-               "beside it is looked at first.",
+               "of, their debug files, files of just-in-time compilers (perf-PID.map, jitdump), "
+               "and kallsyms or vmlinux, in the layout of perf's cache. "
+               "Unpacked on another machine, the profile has all its names: .debug beside it is "
+               "searched first.",
     .options = archive_options,
     .size = sizeof(struct archive_options),
     .run = run_archive,

@@ -57,7 +57,7 @@ static int read_base(const char *word, struct base *base)
     const char *name;
     size_t size;
     if (cpu_parse(word, &base->cpu, &error))
-        return cli_usage("%s; 'spex help cpus' has the names of CPUs", error.text);
+        return cli_usage("%s; 'spex help cpus' lists CPUs", error.text);
     base->name = word;
     for (size_t i = 0; (name = uarch_preset_name(i)); i++)
         if (!strcmp(name, word))
@@ -251,10 +251,10 @@ const struct cli_command cli_calibrate = {
         "branches, ports and the window: the numbers of docs/model.md with these keys, or only "
         "those that are named. On an Arm machine it measures that machine, by the cycle counter "
         "or, where the kernel keeps it for itself, by CNTVCT_EL0 and a chain of additions; with "
-        "SPE, it also compares samples with what it knows that it did, and checks the records. "
+        "SPE, it also compares samples with what the benchmarks did, and checks the records. "
         "Elsewhere, or with --cpu, it runs under the full model, reads exact cycles, and should "
-        "give the CPU's numbers back. The preset has the rest from a CPU like it, and says of each "
-        "number how it was measured. See docs/calibrate.md.",
+        "give the CPU's numbers back. Other numbers in the preset come from a similar CPU; each "
+        "number says how it was measured. See docs/calibrate.md.",
     .options = calibrate_options,
     .size = sizeof(struct calibrate_options),
     .run = run_calibrate,

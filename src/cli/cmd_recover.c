@@ -75,11 +75,10 @@ const struct cli_command cli_recover = {
     .group = CLI_RUNS,
     .synopsis = "DIR | FILE",
     .summary = "make a profile of what a killed spex record left behind",
-    .details = "A run keeps its files in FILE.run-XXXXXX until the profile is whole. Where that "
-               "directory is left, because spex was killed or could not write, this makes the "
-               "profile of it, up to the moment of the end, and removes it. Of a perf.data FILE "
-               "that was cut, or whose writer was killed, it makes a whole one up to its last "
-               "whole record.",
+    .details = "A run keeps its files in FILE.run-XXXXXX until the profile is complete. If spex "
+               "was killed or could not write, that directory remains: this command turns it into "
+               "a profile of everything recorded so far, and removes it. A perf.data FILE that was "
+               "truncated, or whose writer was killed, is repaired up to its last whole record.",
     .options = recover_options,
     .size = sizeof(struct recover_options),
     .run = run_recover,

@@ -256,8 +256,8 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
                                       : "the truth file has no cycles (spex record --model full)");
         if (timed && p->kernel)
             profile_comment(profile, &profile->out,
-                            "time: %.1f%% of the cycles are the kernel's, in no row; %.1f%% are "
-                            "taken for these, the rest is in the time of rows beside them",
+                            "time: %.1f%% of the cycles are the kernel's and in no row; %.1f%% are "
+                            "recognized as such, the rest is in the time of neighbouring rows",
                             100 * ratio_of(p->kernel, p->cycles + p->kernel),
                             100 * ratio_of(p->unseen, p->cycles + p->kernel));
         if (timed && score->longs)
@@ -374,8 +374,8 @@ static int run_truth(void *options, int argc, char **argv)
         if (!profile_empty(&p, stats_of(spex_group_total(group)).samples, "")) {
             if (p.filter_count)
                 profile_comment(&p, &p.out,
-                                "the filters leave out samples, not counts: shares are of what "
-                                "is left of the one and of all of the other");
+                                "the filters leave out samples but not counts: sampled shares are "
+                                "of the remaining samples, counted shares of all operations");
             if (spex_analysis_sampling(p.analysis)->filters[0])
                 profile_comment(&p, &p.out,
                                 "recorded with filters: the samples stand for a part of "

@@ -352,8 +352,7 @@ static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_
     char choice[32], group[32];
     struct spex_error why;
     if (cpu_parse(o->cpu, &cpu, &why))
-        return error_set(error, why.status, 0, "--cpu: %s; 'spex help cpus' has those of CPUs",
-                         why.text),
+        return error_set(error, why.status, 0, "--cpu: %s; 'spex help cpus' lists CPUs", why.text),
                false;
     s->vector_bits = cpu.vector_bits;
     snprintf(choice, sizeof choice, "layout=%llu", (unsigned long long)cpu.layout);

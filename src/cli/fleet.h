@@ -27,7 +27,7 @@ struct fleet_options {
     {"retry", 0, CLI_NUMBER, FLEET_AT(type, retry), "SECONDS",                                 \
      "how long to retry while the server is unreachable or overloaded", "60", NULL},                    \
     {"patience", 0, CLI_NUMBER, FLEET_AT(type, patience), "SECONDS",                           \
-     "how long the server may be all but silent before a request is given up", "300", NULL}
+     "give up a request after this long with hardly any answer", "300", NULL}
 /* clang-format on */
 
 /*

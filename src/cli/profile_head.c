@@ -305,8 +305,8 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
                     loss);
     if (spex_analysis_sampling(p->analysis)->filters[0])
         profile_comment(p, out,
-                        "time is that from one recorded operation to the next: what was not "
-                        "recorded in between is in it");
+                        "time is measured from one recorded operation to the next, including what "
+                        "was not recorded in between");
     profile_trust(p, out);
 }
 

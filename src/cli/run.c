@@ -50,13 +50,13 @@ static int parse_cpu(const char *word, struct engine_options *o)
     struct spex_error error;
     struct cpu_choice cpu;
     if (!*word)
-        return cli_usage("--cpu: the name is empty; 'spex help cpus' has those of CPUs");
+        return cli_usage("--cpu: the name is empty; 'spex help cpus' lists CPUs");
     if (cpu_parse(word, &cpu, &error))
         return *word >= '0' && *word <= '9'
                    ? cli_usage("--cpu %s: this is the CPU to model, by name (spex help cpus); "
                                "-C %s samples these CPUs of a machine with SPE",
                                word, word)
-                   : cli_usage("--cpu: %s; 'spex help cpus' has those of CPUs", error.text);
+                   : cli_usage("--cpu: %s; 'spex help cpus' lists CPUs", error.text);
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;
@@ -96,10 +96,10 @@ static int parse_model(const struct run_options *in, struct engine_options *o)
             return cli_usage("--model: %s", error.text);
     if (o->deterministic && o->model.none)
         return cli_usage(
-            "--deterministic and --ideal go by the model's time: leave --model none out");
+            "--deterministic and --ideal need the model's time: leave --model none out");
     if (o->truth && o->model.sampled)
-        return cli_usage("--truth counts every operation, and --model sampled looks closely at "
-                         "those near samples alone: use --model full");
+        return cli_usage("--truth needs details of every operation, which --model sampled has only "
+                         "near samples: use --model full");
     return CLI_OK;
 }
 
@@ -339,8 +339,8 @@ static void note_illegal(const struct run *run)
     struct a64_need need = {0};
     if (!t->illegal_pc) {
         if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
-            cli_note("the program ended by SIGILL, which somebody sent it, or an instruction that "
-                     "QEMU's CPU (%s) does not have; --qemu-cpu max has most of them",
+            cli_note("SIGILL ended the program: another process sent it, or QEMU's CPU (%s) lacks "
+                     "an instruction; --qemu-cpu max has most of them",
                      cpu);
         return;
     }

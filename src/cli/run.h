@@ -42,7 +42,7 @@ extern const char run_standard_cpu[];
      "a preset (spex help model)",                                                                 \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
-     "write the same bytes each time, even with several threads: clocks say modelled time", NULL,  \
+     "write the same bytes each time, even with several threads: clocks show modelled time", NULL,  \
      NULL},                                                                                        \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \

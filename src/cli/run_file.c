@@ -303,7 +303,7 @@ static bool repair_into(void *context, int fd)
         cli_note("%s: kept %s bytes; %s after the last whole record are lost", r->from,
                  text_count(a, kept), text_count(b, lost));
     else
-        cli_note("%s: kept all %s bytes that are there", r->from, text_count(a, kept));
+        cli_note("%s: kept all %s bytes", r->from, text_count(a, kept));
     return true;
 }
 

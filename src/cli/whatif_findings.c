@@ -166,8 +166,8 @@ void whatif_print_findings(struct profile *p, const struct whatif_findings *find
         profile_comment(p, out, "nothing was found that could be made ideal");
     else if (exact)
         profile_comment(p, out,
-                        "%s as it is; what the run would save if what was found cost nothing: it "
-                        "was run again by the model for each",
+                        "%s as it is; what the run would save if a finding cost nothing, from a "
+                        "model run for each",
                         text_time(time, (double)clock));
     else
         profile_comment(p, out,

@@ -15,8 +15,8 @@ struct tally *tally_new(struct export_job *job, unsigned parts)
     t->parts = parts;
     if (parts & TALLY_STACK && spex_analysis_stacks(job->analysis) == SPEX_STACKS_COMPANION)
         out_printf(&job->notes,
-                   "call stacks are those of %s, a sample of its own: a function's samples are "
-                   "shared among its callers as that event saw them\n",
+                   "call stacks come from a second event, %s: a function's samples are divided "
+                   "among its callers in that event's proportions\n",
                    spex_analysis_stacks_event(job->analysis));
     return t;
 }

@@ -33,7 +33,7 @@ export function comparePanel(profiles) {
     ], {sort: "sure", filter: r => r.label, worth: r => Math.abs(r.delta) >= 0.0005, none: "No function differs."});
     t.set(rows);
     const about = (p, i) => h("li", {}, `${"AB"[i]}: ${p.input}, ${timed ? `${seconds(all[i] / 1e12)} of CPU time, ` : ""}${count(totals[i][p.metric.samples])} samples, ${(ratio(totals[i][p.metric.cycles], totals[i][p.metric.latencies]) || 0).toFixed(1)} cycles an operation`);
-    return {element: panel("compare", "Compare", `${timed ? "Time by function, as a share of A's" : "Shares of samples by function (time is not known of both)"}, of the whole runs: an interval that does not hold 0 is a difference beyond chance.`,
+    return {element: panel("compare", "Compare", `${timed ? "Time by function, as a share of A's" : "Shares of samples by function (time is not known of both)"}, of the whole runs: if an interval does not contain 0, the difference is more than chance.`,
         h("ul", {class: "facts"}, about(a, 0), about(b, 1)), t.element), update() {}};
 }
 
@@ -73,13 +73,13 @@ function collapsed(app) {
 
 const EXPLAIN = [
     ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
-    ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Some of it may be of the interval beside: pictures over time show the time that CPUs were at work in each, which is exact, divided as the samples say; numbers are those of the samples, as the commands add them up. In a short range they may come to more, or less, than its CPUs were at work: the bar says both. Where the records have no timestamps there is none."],
+    ["Time", "The part of its CPU's time that a sample stands for: the time between records, divided among them by what each operation probably cost. Some of a sample's time may belong to a neighbouring interval. Charts over time therefore show the exact time that CPUs were at work in each interval, divided in proportion to the samples; numbers are sums over samples, as in the commands. In a short range they may be more or less than the time at work: the bar shows both. Records without timestamps have no time."],
     ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
-    ["± 95%", "Samples are a draw. The true share of what the first column shows lies within this distance in 95 of 100 such profiles: of time by how much its samples' times vary, and, for functions that take turns within a few periods, by how well it is known what their operations cost; of counts it is Wilson's interval. A difference of two profiles whose interval holds 0 may be chance."],
-    ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],
-    ["Miss ratios", "Misses among the samples that looked there, as the record's events tell."],
-    ["From", "The data source that the CPU reports with a load; where it reports none, what the events say."],
-    ["Ranges of time", "Begin and end where intervals do. The command beside the range gives the same samples on the command line."],
+    ["± 95%", "Samples are drawn at random. In 95 of 100 such profiles, the true share is within this distance of the one in the first column. For time it depends on how much the samples' times vary and, for functions that alternate within a few periods, on how well the costs of their operations are known; for counts it is Wilson's interval. If the interval of a difference between two profiles contains 0, it may be chance."],
+    ["p50, p95", "Half, or 95%, of the samples took at most this many cycles. For the whole run these are exact; for a selected range they are accurate to half a power of two, marked ~. ≥ means that the counter saturated there."],
+    ["Miss ratios", "Misses as a share of the samples that accessed that level, according to the records' events."],
+    ["From", "The data source that the CPU reports with a load; if it reports none, the level that the events show."],
+    ["Ranges of time", "Ranges begin and end at the limits of intervals. The command beside the range selects the same samples on the command line."],
 ];
 
 export function dataPanel(app, raw) {

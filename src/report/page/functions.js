@@ -7,7 +7,7 @@ import {bar, h, panel, svg, table} from "./dom.js";
 export function usual(app) {
     const m = app.profile.metric, most = app.profile.sampling.counter_most;
     const share = (name, title, help, a, b) => ({name, title, help, value: r => ratio(r.v[m[a]], r.v[m[b]]), show: r => percent(ratio(r.v[m[a]], r.v[m[b]]))});
-    const p = q => ({name: `p${q}`, title: `p${q}`, help: `total latency in cycles: ${q}% took at most so long`,
+    const p = q => ({name: `p${q}`, title: `p${q}`, help: `total latency in cycles: ${q}% took at most this long`,
         value: r => r.row.percentile(q, app.range), show: r => (app.range ? "~" : "") + cycles(r.row.percentile(q, app.range), most)});
     return {
         samples: {name: "samples", title: "samples", help: "number of samples", value: r => r.v[m.samples], show: r => count(r.v[m.samples])},
@@ -122,7 +122,7 @@ function sourceTable(app, code, all, mark) {
 export function listing(app, index) {
     const code = app.profile.code.find(c => c.function === index);
     if (!code)
-        return h("p", {class: "note"}, "Instructions are kept of the functions with most samples only: ", h("code", {}, `spex annotate -i ${app.profile.input} '${app.profile.functions[index].name}'`));
+        return h("p", {class: "note"}, "Only the functions with the most samples have instructions here: ", h("code", {}, `spex annotate -i ${app.profile.input} '${app.profile.functions[index].name}'`));
     const all = app.profile.functions[index].sum(app.range), box = h("div", {class: "sides"});
     const mark = line => {
         for (const e of box.querySelectorAll("tr[data-line]"))

@@ -67,9 +67,9 @@ export function iciclePanel(app, openFunction) {
         }}, name)));
     const picture = treePicture(app, stacks ? "Call paths, or files, functions and lines," : "Files, functions and lines", openFunction, choice);
     const about = () => calls ? [
-        stacks.exact ? "" : `The call stacks are those of ${stacks.event}, a sample of its own: a function's samples are shared among its callers as that event saw them. `,
+        stacks.exact ? "" : `Call stacks come from a second event, ${stacks.event}: a function's samples are divided among its callers in that event's proportions. `,
         stacks.nodes.some(n => n.folded) ? "Small functions are folded into one below their caller. " : "",
-        app.range && stacks.coarse ? `A range is counted here in steps of ${2 ** stacks.coarse} intervals; of a step that is only partly chosen, a part.` : ""].join("") : app.profile.code.some(c => c.instructions.some(i => i.line)) ? "Only the functions with most samples have lines." : "";
+        app.range && stacks.coarse ? `This chart counts a range in steps of ${2 ** stacks.coarse} intervals; a step that is only partly selected counts in part.` : ""].join("") : app.profile.code.some(c => c.instructions.some(i => i.line)) ? "Only the functions with most samples have lines." : "";
 
     function update() {
         note.textContent = about();

@@ -86,7 +86,7 @@ function findings() {
     if (!list.length)
         return h("p", {class: "findings none"}, "Nothing stands out in memory, sharing or branches.");
     return h("ol", {class: "findings"}, list.map(f => h("li", {},
-        f.share > 0 ? h("div", {class: "cost", title: "share of the time that this is about"}, bar(f.share, percent(f.share))) : "",
+        f.share > 0 ? h("div", {class: "cost", title: "share of the time concerned"}, bar(f.share, percent(f.share))) : "",
         h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
         h("div", {class: "do"}, h("b", {}, "do: "), f.do), h("div", {class: "see"}, h("code", {}, f.see)))));
 }

@@ -43,7 +43,10 @@ function mapPicture(app, map) {
         map.forEach((s, i) => {
             g.fillStyle = colour("dim");
             g.textAlign = "left";
-            g.fillText(`${s.name}${s.objects.length ? `: ${s.objects.join(", ")}` : ""}   ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row${s.pid > 0 ? `, process ${s.pid}` : ""}${nodesOf(s) ? `, ${nodesOf(s)}` : ""}`, a.left, places[i] - GAP / 2, a.inner);
+            const place = `   ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row`, more = `${s.pid > 0 ? `, process ${s.pid}` : ""}${nodesOf(s) ? `, ${nodesOf(s)}` : ""}`;
+            const texts = [...s.objects.keys()].map(n => `${s.name}: ${s.objects.slice(0, n + 1).join(", ")}${place}${more}`).reverse();
+            texts.push(s.name + place + more, s.name + place);
+            g.fillText(texts.find(t => g.measureText(t).width <= a.inner) || s.name, a.left, places[i] - GAP / 2, a.inner);
             g.fillStyle = colour("strip");
             g.fillRect(a.left, places[i], a.inner, s.rows * HIGH);
             for (let c = 0; c < s.cells.length; c += 4) {

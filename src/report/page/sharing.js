@@ -112,7 +112,7 @@ function lineBox(app, line, number, most) {
             h("td", {}, all.by_source ? percent(ratio(u.peer, u.loads)) : "-"), h("td", {class: "text"}, u.srcline), h("td", {class: "text"}, u.symbol))))));
     return {element: h("article", {class: "line"}, h("h3", {}, `${number}. ${line.name || ""} `, h("code", {}, line.address), `: ${line.lock ? "contended lock" : TITLES[line.kind]}, score ${line.score.toFixed(2)}`),
         h("p", {}, line.text), h("div", {class: "picture"}, picture.element),
-        taken.length ? h("p", {class: "note"}, `Who takes it from whom: ${taken.slice(0, 6).map(([to, from, n]) => `${to} from ${from} ${count(n)} loads`).join(", ")}${taken.length > 6 ? ` and ${taken.length - 6} more pairs` : ""}.${taken.some(t => t[3]) ? " Records do not say which core answered: shared out by who writes how much." : ""}`) : null, uses, h("p", {class: "do"}, h("b", {}, "do: "), line.do)), paint: picture.paint};
+        taken.length ? h("p", {class: "note"}, `Who takes it from whom: ${taken.slice(0, 6).map(([to, from, n]) => `${to} from ${from} ${count(n)} loads`).join(", ")}${taken.length > 6 ? ` and ${taken.length - 6} more pairs` : ""}.${taken.some(t => t[3]) ? " Records do not say which core answered, so loads are divided by how much each thread writes." : ""}`) : null, uses, h("p", {class: "do"}, h("b", {}, "do: "), line.do)), paint: picture.paint};
 }
 
 export function sharingPanel(app) {
