@@ -324,7 +324,7 @@ static void make_room(struct spex_group *g, size_t more)
 }
 
 /*
- * After make_room. The words of a key are `step` apart: the first words of all samples come
+ * Call it after make_room. The words of a key are `step` apart: the first words of all samples come
  * first, then the second words.
  */
 static inline struct spex_row *find_row(struct spex_group *g, size_t slots, const uint64_t *key,
@@ -351,7 +351,7 @@ static inline struct spex_row *find_row(struct spex_group *g, size_t slots, cons
     return row;
 }
 
-/* After make_room. */
+/* Call it after make_room. */
 static struct spex_row *row_of(struct spex_group *g, const struct spex_sample *s)
 {
     uint64_t key[SLOTS_MAX][GROUP_STEP], hash = g->seed;
@@ -362,7 +362,7 @@ static struct spex_row *row_of(struct spex_group *g, const struct spex_sample *s
     return find_row(g, g->slots, key[0], GROUP_STEP, hash);
 }
 
-/* The row is remembered by the sample's `place`: samples of one interval come together. */
+/* Caches the row by the sample's `place`: samples of an interval come together. */
 static void rows_by_place(struct spex_group *g, const struct spex_sample *const *samples,
                           size_t count, struct spex_row **rows)
 {
@@ -380,7 +380,7 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
     }
 }
 
-/* Remembers the row with the place of the data, and by line if it holds for the whole line. */
+/* Caches the row by the place of the data, and by line if it is right for the whole line. */
 static struct spex_row *row_by_data(struct spex_group *g, const struct spex_sample *s,
                                     struct group_data *recent)
 {
@@ -420,7 +420,7 @@ static void rows_of_few(struct spex_group *g, const struct spex_sample *const *s
     }
 }
 
-/* The thread is mostly that of the sample before, and the interval too. */
+/* The thread is mostly that of the previous sample, and so is the interval. */
 static void rows_by_who(struct spex_group *g, const struct spex_sample *const *samples,
                         size_t count, struct spex_row **rows)
 {
@@ -437,8 +437,8 @@ static void rows_by_who(struct spex_group *g, const struct spex_sample *const *s
 }
 
 /*
- * In an interval of time few keys are used: most rows are those of one of the last samples with
- * such a key, which needs neither the index nor a look at the row.
+ * In an interval of time few keys are used: most rows are those of a recent sample with the same
+ * key, which needs neither the index nor the row.
  */
 static inline __attribute__((always_inline)) void
 rows_by_recent(struct spex_group *g, size_t slots, const struct spex_sample *const *samples,
@@ -470,9 +470,9 @@ rows_by_recent(struct spex_group *g, size_t slots, const struct spex_sample *con
 }
 
 /*
- * Each step asks for the memory that the next one needs, since with many keys nearly every
- * access to the index and to the rows would wait for DRAM. Inlined for a number of slots that
- * is known, so that the loops over them disappear.
+ * Each step prefetches the memory that the next one needs, since with many keys nearly every access
+ * to the index and to the rows would wait for DRAM. Inlined for a known number of slots, so that
+ * the loops over them disappear.
  */
 static inline __attribute__((always_inline)) void
 rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const *samples,
@@ -518,7 +518,7 @@ ROWS_BY(recent_four, recent, 4)
 typedef void rows_finder(struct spex_group *, const struct spex_sample *const *, size_t,
                          struct spex_row **);
 
-/* How the rows of a group's samples are found. */
+/* Chooses how the rows of a group's samples are found. */
 static rows_finder *finder_of(const struct spex_group *g)
 {
     static rows_finder *const by_slots[] = {rows_by_any,   rows_by_one,  rows_by_two,
@@ -548,7 +548,7 @@ struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row
     return find_row(g, g->slots, row->key, 1, group_hash(g, row));
 }
 
-/* Of at most GROUP_STEP. */
+/* Adds at most GROUP_STEP samples. */
 static void add_step(struct spex_group *g, const struct spex_sample *const *samples,
                      const struct group_counted *prepared, size_t count)
 {
@@ -667,7 +667,7 @@ void spex_group_derive_of(struct spex_group *g, struct spex_group *finer,
     g->only = symbol;
 }
 
-/* The words of a key that a row of the finer group has, or that follow from one it has. */
+/* Derives the words of a key from a row of the finer group. */
 static void coarser_key(const struct spex_group *finer, const struct spex_row *from,
                         enum spex_key wanted, uint64_t *key)
 {

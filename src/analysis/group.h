@@ -11,7 +11,7 @@
 enum {
     GROUP_CHUNK_BITS = 12,
     GROUP_CHUNK = 1 << GROUP_CHUNK_BITS,
-    GROUP_STEP = 64,   /* samples taken together */
+    GROUP_STEP = 64,   /* samples handled together */
     GROUP_COARSER = 2, /* groups derived from one */
     GROUP_RECENT_SLOTS = 4,
     GROUP_RECENT_BITS = 8,
@@ -48,19 +48,19 @@ struct group_memo { /* the row of a pc, and of the last interval of time; NULL n
     struct spex_row *row;
 };
 
-struct group_who { /* the row of a thread and interval of time; NULL not known */
+struct group_who { /* the row of a thread and interval of time; NULL: not known */
     const char *comm;
     uint64_t interval;
     struct spex_row *row;
     int32_t pid, tid, cpu;
 };
 
-struct group_recent { /* the row of a key that came lately; NULL none */
+struct group_recent { /* the row of a recently used key; NULL: none */
     uint64_t key[GROUP_RECENT_SLOTS];
     struct spex_row *row;
 };
 
-struct group_data { /* the row of the data in a line of 64 bytes; NULL not known */
+struct group_data { /* the row of the data in a line of 64 bytes; NULL: not known */
     uint64_t line;
     struct spex_row *row;
     uint32_t maps; /* the mappings in force: sample_maps() */

@@ -1,4 +1,4 @@
-/* The queues of a file by several threads: each has a lane, and takes queue after queue. */
+/* Reads the queues of a file in several threads: each has a lane, and takes queue after queue. */
 #include "pass.h"
 
 #include "base/jobs.h"
@@ -60,7 +60,7 @@ void lane_count_modules(struct lane *lane)
     }
 }
 
-/* ---- by several threads ---- */
+/* ---- several threads ---- */
 
 enum { APART = 128 }; /* bytes: no two threads write to the same line of a cache */
 

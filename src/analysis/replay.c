@@ -10,14 +10,14 @@
 #include <stdlib.h>
 
 enum {
-    LOOK = 16 << 20, /* bytes of records that are looked at, of all spans alike */
-    NAMES = 1 << 19, /* addresses by thread */
-    ENOUGH = 64,     /* samples, below which nothing is replayed */
+    LOOK = 16 << 20, /* bytes of records that are read, spread evenly over all spans */
+    NAMES = 1 << 19, /* most entries of the table of addresses by thread */
+    ENOUGH = 64,     /* with fewer samples nothing is replayed */
 };
 
 /* ---- numbers of the core ---- */
 
-/* "Neoverse N1" of a preset "neoverse-n1". */
+/* Is the preset, such as "neoverse-n1", that of this CPU, such as "Neoverse N1"? */
 static bool is_preset_of(const char *preset, const char *cpu)
 {
     for (; *preset && *cpu; preset++, cpu++) {
@@ -28,7 +28,7 @@ static bool is_preset_of(const char *preset, const char *cpu)
     return !*preset && !*cpu;
 }
 
-/* The preset of a core; NULL: it has none. */
+/* The preset of a core; NULL if it has none. */
 static const char *preset_of(uint64_t midr)
 {
     const struct spex_cpu_model *cpu = spex_cpu_find(midr);
@@ -39,7 +39,7 @@ static const char *preset_of(uint64_t midr)
     return NULL;
 }
 
-/* From here on all goes by the numbers of this preset; of NULL: of a middling core. */
+/* Uses the numbers of this preset from here on; NULL: those of an average core. */
 static void use_core(struct replayer *r, const char *core)
 {
     uarch_config_preset(core ? core : "neoverse-n1", &r->config, NULL);
@@ -70,7 +70,7 @@ static uint64_t who_of(const struct spex_record *r)
     return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
 }
 
-/* Which site a record of this address and thread is of. */
+/* Enters the site of records with this address and thread. */
 static void add_name(struct replayer *r, uint64_t pc, uint64_t who, uint32_t site)
 {
     const uint64_t key[IDS_WORDS] = {pc, who};
@@ -86,7 +86,7 @@ static void add_name(struct replayer *r, uint64_t pc, uint64_t who, uint32_t sit
     r->names[number].several |= r->names[number].site != site;
 }
 
-/* Whether the record's operation is of the kind that the code has there. */
+/* Does the record's operation match the one in the code? */
 static bool agrees(const struct replay_site *site, const struct spex_sample *s)
 {
     const bool branch = s->record->op_class == SPEX_CLASS_BRANCH;
@@ -154,8 +154,8 @@ static void add_latency(struct replayer *r, struct replay_seen *seen,
 }
 
 /*
- * How long a load takes of which no counter tells, since it waits for too long before: as others do
- * whose data comes from the same place.
+ * Estimates the latency of a load whose counters saturated because it waited too long before: that
+ * of other loads whose data comes from the same place.
  */
 static void add_full(struct replayer *r, struct replay_seen *seen)
 {
@@ -183,8 +183,8 @@ static void add_full(struct replayer *r, struct replay_seen *seen)
 
 /*
  * Loads that waited for others, at a miss register or in the queue of a level, take many times as
- * long as the rest of their class, where the core has time. The means are of those that take less
- * than twice the mean.
+ * long as the rest of their class, but in a replay the core has time. Means are taken over those
+ * that take less than twice the mean.
  */
 static void trim(struct replayer *r)
 {
@@ -209,8 +209,8 @@ static void trim(struct replayer *r)
 }
 
 /*
- * What happened once in many samples of an instruction is as if it had not: how often it happens is
- * not known, and a miss would have as much time as all the rest.
+ * Ignores what happened only once in many samples of an instruction: its frequency is not known,
+ * and a single miss would weigh as much as all the rest.
  */
 static void drop_odd(struct replayer *r)
 {
@@ -269,7 +269,7 @@ static void collect(void *context, const struct spex_sample *samples, size_t cou
     analysis_no_memory(analysis_first(r->analysis));
 }
 
-/* Of all sites. */
+/* Adds up all sites. */
 static void add_up(struct replayer *r)
 {
     for (size_t i = 0; i < r->seen_count; i++) {
@@ -283,7 +283,7 @@ static void add_up(struct replayer *r)
     }
 }
 
-/* The file's records, all of a small file and a part of all spans of a large one. */
+/* Reads the file's records: all of a small file, and a part of every span of a large one. */
 static bool look(struct replayer *r)
 {
     struct spex_analysis *a = r->analysis;
@@ -300,7 +300,7 @@ static bool look(struct replayer *r)
     a->look = LOOK;
     const bool ok = !merge_file(a, &sink, 1, NULL, NULL);
     a->look = 0;
-    for (size_t i = 0; i < a->queue_count; i++) /* a merge makes readers of its own */
+    for (size_t i = 0; i < a->queue_count; i++) /* merging needs separate readers */
         a->queues[i].reader = NULL;
     a->only = only;
     a->filter_want = want;
@@ -310,7 +310,7 @@ static bool look(struct replayer *r)
 
 /* ---- weights ---- */
 
-/* In cycles. */
+/* The weight in cycles. */
 static double weight_of(struct replayer *r, uint32_t site, unsigned class)
 {
     const struct replay_result *n = replay_result(r, site);
@@ -380,7 +380,7 @@ static int by_place(const void *a, const void *b)
     return m != n ? ORDER(m, n) : ORDER(x->address, y->address);
 }
 
-/* What each that was sampled waits for, in the replay. */
+/* Records what each sampled instruction waits for in the replay. */
 static void make_waits(struct replayer *r, struct replay *replay)
 {
     replay->waits = memory_get(r->seen_count + 1, sizeof *replay->waits);
@@ -431,8 +431,8 @@ static uint64_t visits_of(struct replayer *r, uint32_t site)
 }
 
 /*
- * How far issue latencies, which the walks do not use, are from those that were sampled, by their
- * mean. wait: their mean; or NULL.
+ * How much issue latencies, which the walks do not use, differ from the sampled ones, relative to
+ * their mean. wait: receives that mean; or NULL.
  */
 static double misfit_of(struct replayer *r, double *wait)
 {
@@ -454,7 +454,7 @@ static double misfit_of(struct replayer *r, double *wait)
     return issue > 0 ? off / issue : 0;
 }
 
-/* What was replayed of how many, what an operation takes, and how well it fits. */
+/* Records what share was replayed, what an operation takes, and how well it fits. */
 static void judge(struct replayer *r, struct replay *replay)
 {
     double weights = 0, latencies = 0;
@@ -474,7 +474,7 @@ static void judge(struct replayer *r, struct replay *replay)
     replay->others = latencies > 0 ? (float)(weights / latencies) : 1;
 }
 
-/* With the numbers of a core. */
+/* The misfit with the numbers of a core. */
 static double misfit_with(struct replayer *r, const char *core, uint64_t operations)
 {
     use_core(r, core);
@@ -483,9 +483,9 @@ static double misfit_with(struct replayer *r, const char *core, uint64_t operati
 }
 
 /*
- * Walks with the numbers of the CPU's own core; if these do not fit and another core's fit three
- * times as well, with those; of a CPU that is not known with those that fit best. How well they fit
- * is all that speaks for them, so readers are told which they are.
+ * Walks with the numbers of the CPU's own core. If these do not fit and another core's fit three
+ * times as well, uses those; for a CPU that is not known, those that fit best. Only the fit speaks
+ * for them, so readers are told which they are.
  */
 static void walk_with_best(struct replayer *r, const char *own, struct replay *replay)
 {
@@ -529,7 +529,7 @@ static void release(struct replayer *r)
         memory_free(r->results[i]);
 }
 
-/* Where no core's numbers fit better than this, latencies alone tell. */
+/* If no core's numbers fit better than this, only latencies are used. */
 static const double FITS = 2.0;
 
 static void make(struct replayer *r)
@@ -568,7 +568,7 @@ struct replay *replay_make(struct spex_analysis *a)
     r.replay = made ? NULL : r.replay;
     release(&r);
     if (!made)
-        memory_checked(NULL); /* the outer guard must know, too */
+        memory_checked(NULL); /* an outer guard must also notice */
     return replay;
 }
 

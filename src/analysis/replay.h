@@ -1,11 +1,11 @@
 /*
- * Replay: what an instruction costs in the company that it keeps (docs/time.md).
+ * Replay: what an instruction costs among the instructions around it (docs/time.md).
  *
- * No weight of a single record can know what its neighbours hid. But the program is known, so a
- * path through it can be walked again: from sampled instructions along the code, branches as their
- * own samples went, each load as long as its own samples took, and the account of time
- * (account/plain.h) over the walk. What is blamed on an instruction, in the mean, is the weight of
- * its samples.
+ * A single record's weight cannot tell what its neighbours hid. But the program is known, so a path
+ * through it can be walked again: from sampled instructions along the code, with branches going as
+ * their samples did and loads taking as long as their samples did, while the account of time
+ * (account/plain.h) runs along. The mean cycles blamed on an instruction are the weight of its
+ * samples.
  *
  *   replay.c       samples -> what is known of each instruction; weights; how far to trust them
  *   replay_code.c  instructions, from the files that the profile ran
@@ -29,9 +29,9 @@
 struct spex_analysis;
 
 /*
- * How a sample went, as far as that tells its cost from that of others of its instruction: the
- * level that had the line, by events; a misprediction. LATE: level 1 had it, and yet the load took
- * long, since the line was on its way. REPLAY_ANY: of all that, in the mean.
+ * What happened to a sample, as far as it tells samples of an instruction with different costs
+ * apart: the level that had the line, by events; a misprediction. LATE: level 1 had the line, but
+ * the load took long because the line was still on its way. REPLAY_ANY: the mean over all of these.
  */
 enum replay_class {
     REPLAY_HIT,
@@ -45,7 +45,7 @@ enum replay_class {
 };
 enum { REPLAY_HIT_MOST = 8 }; /* cycles */
 
-/* A record whose counters ended at `most` says too little. */
+/* The class of a record. One whose counters ended at `most` says too little. */
 static inline enum replay_class replay_class_of(const struct spex_record *r, unsigned most)
 {
     const unsigned took = r->total > r->issue ? (unsigned)r->total - r->issue : 0;
@@ -58,16 +58,16 @@ static inline enum replay_class replay_class_of(const struct spex_record *r, uns
                                      (e >> SPEX_EV_LLC_MISS & 1));
 }
 
-/* ---- what is read ---- */
+/* ---- the table that readers use ---- */
 
-enum { REPLAY_WEIGHT = 256 /* of a cycle */, REPLAY_NO_ONE = 0 };
+enum { REPLAY_WEIGHT = 256 /* fractions of a cycle */, REPLAY_NO_ONE = 0 };
 
 struct replay_slot {
     uint64_t key;                    /* 0: free */
-    uint32_t weight[REPLAY_ANY + 1]; /* 1/REPLAY_WEIGHT cycles; all 0: ask with the thread */
+    uint32_t weight[REPLAY_ANY + 1]; /* in 1/REPLAY_WEIGHT cycles; all 0: look up with the thread */
 };
 
-/* Of an instruction that was replayed: what made the operand that it mostly waited for. */
+/* For a replayed instruction: what made the operand that it mostly waited for. */
 struct replay_wait {
     const struct spex_module *module;
     struct spex_module *maker_module;
@@ -80,10 +80,10 @@ struct replay {
     size_t mask;
     uint64_t seed;
     unsigned most;     /* largest value of a counter */
-    const char *core;  /* whose numbers were used; NULL: a middling core's */
-    const char *unfit; /* the CPU's own, if they were not, and how far off they are */
+    const char *core;  /* preset whose numbers were used; NULL: an average core */
+    const char *unfit; /* the CPU's own preset, if it was not used, and its misfit */
     double unfit_misfit;
-    bool chosen; /* by how well they fit */
+    bool chosen; /* chosen by fit */
     uint64_t samples, replayed;
     double misfit, cycles;
     double wait;               /* mean issue latency of samples */
@@ -104,7 +104,7 @@ static inline const struct replay_slot *replay_find(const struct replay *r, uint
     }
 }
 
-/* Code of several programs may lie at one address: then the thread tells. */
+/* The code of several programs may be at the same address: the thread tells them apart. */
 static inline uint64_t replay_key(uint64_t pc, uint64_t who)
 {
     return hash_word(pc, who + 1) | 1;
@@ -122,11 +122,11 @@ static inline uint32_t replay_weight(const struct replay *r, const struct spex_r
     return s->weight[class];
 }
 
-/* Of this file; NULL if nothing can be replayed. Reads the file once. */
+/* Makes the table for this file; NULL if nothing can be replayed. Reads the file once. */
 struct replay *replay_make(struct spex_analysis *analysis);
 void replay_free(struct replay *replay);
 
-/* The first that there is of the files of an analysis; NULL: none. */
+/* The first one among the files of an analysis; NULL if there is none. */
 const struct replay *analysis_any_replay(const struct spex_analysis *analysis);
 
 /* ---- inside ---- */
@@ -141,7 +141,7 @@ enum replay_flow {
     REPLAY_RETURN,
     REPLAY_INDIRECT,
     REPLAY_INDIRECT_CALL,
-    REPLAY_KERNEL, /* a system call; what it does is not known */
+    REPLAY_KERNEL, /* a system call, with unknown effect */
 };
 
 /* An instruction. Sites have numbers. */
@@ -154,15 +154,17 @@ struct replay_site {
     uint8_t flow;
     bool blind; /* its code is not known */
     bool next_known, target_known;
-    bool leads, follows;  /* a branch goes there; what is before it runs into it */
-    bool called, open;    /* calls are known that go there; some may not be known */
-    uint8_t reached;      /* replay_flow.c followed the code to it */
-    uint32_t run;         /* run that begins here */
-    uint32_t part, phase; /* share of runs, in 2^16, that take the branch; accumulator for it */
-    bool taken, dense;    /* its branch was taken once; so was another behind it in its line, */
-    uint32_t looked;      /* when this many branches had been taken */
+    bool leads, follows; /* a branch goes there; the instruction before continues into it */
+    bool called, open;   /* known calls go there; unknown ones may, too */
+    uint8_t reached;     /* replay_flow.c followed the code to it */
+    uint32_t run;        /* run that begins here */
+    /* share of runs, in 2^16, that take the branch; accumulator for drawing it */
+    uint32_t part, phase;
+    /* its branch was taken before; so was another one after it in the same line, */
+    bool taken, dense;
+    uint32_t looked;                /* when this many branches had been taken */
     uint64_t near_until, mid_until; /* if a block begins here: see uarch/account.h */
-    uint32_t next, target;          /* sites, if they are known; or REPLAY_NONE */
+    uint32_t next, target;          /* sites, if known; or REPLAY_NONE */
     uint32_t seen;                  /* 1 + its number, or 0 */
     uint32_t block, extra;          /* operations of the block from here on; its ports */
     struct spex_op what;
@@ -172,32 +174,35 @@ struct replay_site {
 struct replay_seen {
     uint32_t site, count;
     uint32_t issues; /* samples whose issue latency is known */
-    uint64_t issue;  /* sum */
+    uint64_t issue;  /* sum of issue latencies */
     uint32_t loads[REPLAY_WRONG];
     uint32_t stored;             /* late loads that hit level 1, because a store was forwarded */
-    uint32_t used[REPLAY_WRONG]; /* samples whose time counts */
-    uint32_t most[REPLAY_WRONG]; /* longest of these times */
+    uint32_t used[REPLAY_WRONG]; /* samples whose latency counts */
+    uint32_t most[REPLAY_WRONG]; /* largest of these latencies */
     uint64_t took[REPLAY_WRONG];
-    uint32_t full; /* samples with a counter that ended, and where the data of one came from */
+    /* samples with a saturated counter, and where the data of one of them came from */
+    uint32_t full;
     uint8_t full_source;
-    double weighed;    /* time weighed by latencies alone: clock_weight() */
-    double even, more; /* even: factor to the samples it should have; more: cycles of others */
+    double weighed; /* time by latencies alone: clock_weight() */
+    /* even: factor to the number of samples it should have; more: cycles moved to it from others */
+    double even, more;
     uint32_t taken, wrong[2];
     struct replay_target {
-        uint32_t site, count; /* where its samples went, the first so many places; of none: 0 */
-    } * targets;              /* REPLAY_TARGETS of an indirect branch, or NULL */
-    /* of the walk */
+        /* where its samples went, the first targets only; a count of 0 ends them */
+        uint32_t site, count;
+    } * targets; /* REPLAY_TARGETS of an indirect branch, or NULL */
+    /* state of the walk */
     uint64_t arrival; /* cycle at which the line it waits for arrives */
-    int32_t credit;   /* late hits that are to come */
+    int32_t credit;   /* late hits still to come */
 };
 
-/* What the walks say of a site. */
+/* What the walks found out about a site. */
 struct replay_result {
     uint64_t blame[REPLAY_CLASSES]; /* parts of a cycle */
     uint32_t visits[REPLAY_CLASSES];
-    uint64_t waited; /* issue latency, of all visits */
-    uint32_t maker;  /* 1 + the site that made the operand it waited for, by most of that time */
-    uint64_t votes;  /* how far it leads, by majority vote */
+    uint64_t waited; /* issue latency, summed over all visits */
+    uint32_t maker;  /* 1 + the site that made the operand it waited for, for most of that time */
+    uint64_t votes;  /* lead of that site in the majority vote */
 };
 enum { REPLAY_CHUNK = 1 << 12, REPLAY_CHUNKS = 1 << 6 };
 
@@ -223,42 +228,46 @@ struct replayer {
         uint32_t site;
         uint16_t took;
         uint8_t class;
-    } * starts; /* the samples */
+    } * starts; /* starting points: the samples */
     size_t start_count, start_capacity;
     struct replay_result *results[REPLAY_CHUNKS]; /* indexed by site; results do not move */
     struct replay_pages *pages;
     struct flows *flows;
     struct walk *walk;
-    struct replay *replay; /* the table that is made */
+    struct replay *replay; /* the table being made */
     bool failed;           /* memory ran out: only free it */
     struct {
         uint64_t loads, took;
     } sources[256]; /* indexed by data source; loads whose latency is known */
     struct replay_all {
         uint64_t loads[REPLAY_WRONG], took[REPLAY_WRONG], count;
-    } all;                       /* loads of all sites */
-    uint64_t samples, blind;     /* looked at; whose code is not known */
+    } all;                       /* sums over loads of all sites */
+    uint64_t samples, blind;     /* number read; number whose code is not known */
     uint64_t operations, cycles; /* sums over the walks; cycles in parts */
 };
 
 /* The number of the site at a module address, or REPLAY_NONE if there are too many. */
 uint32_t replay_site(struct replayer *r, struct spex_module *module, uint64_t address);
-/* What comes after it; where its branch goes; REPLAY_NONE if that is not known. */
+/* The site after it; the target of its branch; REPLAY_NONE if that is not known. */
 uint32_t replay_next(struct replayer *r, uint32_t site);
 uint32_t replay_target(struct replayer *r, uint32_t site);
 void replay_pages_free(struct replay_pages *pages);
 struct replay_result *replay_result(struct replayer *r, uint32_t site);
-/* What the walks blame on it in the mean, in cycles. */
+/* Mean cycles that the walks blame on it. */
 double replay_blame(struct replayer *r, uint32_t site);
 
-/* How often branches are taken, from the samples; and that, with what was blamed, for weights. */
+/*
+ * Computes from the samples how often branches are taken; then again, with what was blamed, for
+ * weights.
+ */
 void replay_flow(struct replayer *r);
 void replay_even(struct replayer *r);
 void replay_flow_free(struct flows *flows);
 
 /*
- * Walks so many operations with the numbers of r->config, and forgets what walks before said. As
- * many as the weights of these samples need; at least REPLAY_LEAST, which do for a comparison.
+ * Walks this many operations with the numbers of r->config, and forgets the results of earlier
+ * walks. The second one computes the number that the weights of these samples need; it is at least
+ * REPLAY_LEAST, which is enough for a comparison.
  */
 enum { REPLAY_LEAST = 1 << 17 };
 void replay_walk(struct replayer *r, uint64_t operations);

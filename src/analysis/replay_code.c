@@ -128,7 +128,7 @@ uint32_t replay_next(struct replayer *r, uint32_t site)
     return r->sites[site].next;
 }
 
-/* The function of this name, in any file of the profile. */
+/* Finds a function by name in any file of the profile. */
 static uint32_t find_function(struct replayer *r, const char *name, size_t length)
 {
     struct spex_module *module;
@@ -142,8 +142,8 @@ static uint32_t find_function(struct replayer *r, const char *name, size_t lengt
 }
 
 /*
- * Where a jump through a slot of the global offset table leads, as stubs of the procedure linkage
- * table have it: adrp x16, slot; ldr x17, [x16, slot]; add x16, x16, slot; br x17.
+ * Where a jump through a slot of the global offset table leads, in stubs of the procedure linkage
+ * table: adrp x16, slot; ldr x17, [x16, slot]; add x16, x16, slot; br x17.
  */
 static uint32_t plt_target(struct replayer *r, uint32_t site)
 {

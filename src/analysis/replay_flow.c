@@ -1,15 +1,15 @@
 /*
  * Replay: how often the parts of the code are executed.
  *
- * Which instructions were sampled is chance, and a branch has few samples of its own. But all
- * instructions of a run (straight code, over calls) are executed equally often, and what goes into
- * a run comes out of it: the samples of all of its neighbours tell how often a branch is taken.
+ * Which instructions were sampled is chance, and a branch has few samples. But all instructions of
+ * a run (straight code, across calls) are executed equally often, and what enters a run also leaves
+ * it: the samples of all neighbours tell how often a branch is taken.
  *
- * Flows are executions in units of a sample for each instruction. A run is an edge from where it
- * begins to where it ends, a conditional branch two; the samples of each tell its flow with the
- * variance of a count. Of all flows that are conserved at each junction those are taken that are
+ * Flows are executions in units of one sample per instruction. A run is an edge from its beginning
+ * to its end, a conditional branch is two edges; the samples of each edge estimate its flow with
+ * the variance of a count. Of all flows that are conserved at each junction, the result is the one
  * nearest to the samples: weighted least squares, by potentials of junctions and conjugate
- * gradients. Where code is called, or begins, or returns, flow comes and goes as it likes.
+ * gradients. Where code is called, begins or returns, flow is not conserved.
  */
 #include "replay.h"
 
@@ -318,7 +318,7 @@ static double begin(struct flows *f)
     return norm;
 }
 
-/* Potentials such that the flows are conserved, with these variances. */
+/* Computes potentials so that the flows are conserved, with these variances. */
 static void solve(struct flows *f)
 {
     static const double enough = 1e-10;
@@ -362,7 +362,7 @@ static void fit(struct flows *f)
 }
 
 /*
- * Each of its instructions gets as many samples as the run has in the mean. What is blamed on those
+ * Gives each instruction of a run the run's mean number of samples. What is blamed on instructions
  * without samples goes to the others.
  */
 static void even_out(struct replayer *r, const struct run *run)
@@ -387,8 +387,8 @@ void replay_even(struct replayer *r)
 }
 
 /*
- * The part of its executions that a branch is taken, of PART. One that is predicted goes the other
- * way after as many times as before, mostly a whole number.
+ * The share of its executions, in units of PART, in which a branch is taken. A predictable branch
+ * goes the other way after a fixed, mostly whole number of times.
  */
 static uint32_t part_of(const struct replayer *r, const struct run *run,
                         const struct edge way[WAYS])

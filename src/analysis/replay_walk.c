@@ -1,4 +1,4 @@
-/* Replay: walks through the code of a profile, and what they say of each instruction. */
+/* Replay: walks through the code of a profile, and records what happens to each instruction. */
 #include "replay.h"
 
 #include "account/blame.h"
@@ -28,20 +28,20 @@ struct walk {
     struct rng rng;
     struct plain plain;
     struct blame blame;
-    uint64_t none; /* blame of what does not count */
-    /* the block */
+    uint64_t none; /* receives the blame of operations that do not count */
+    /* the current block */
     struct account_insn insns[BLOCK];
     uint64_t *sums[BLOCK];
     uint32_t count, first; /* the site that it begins with */
     uint64_t clock, ready;
     uint64_t near_put, mid_put; /* entries put into the branch target buffers */
     uint32_t branches;          /* number of taken branches */
-    /* where it is */
+    /* the position of the walk */
     uint32_t calls[CALLS], depth;
     bool counts; /* false while warming up */
     struct value regs[STEP_REGS];
     uint64_t values;
-    uint32_t made_by[ACCOUNT_REGS]; /* 1 + the site that wrote a register; 0 */
+    uint32_t made_by[ACCOUNT_REGS]; /* 1 + the site that wrote a register; or 0 */
     struct {
         uint64_t place;
         uint32_t site;
@@ -58,7 +58,7 @@ static bool is_direct(const struct replay_site *site)
     return site->flow == REPLAY_JUMP || site->flow == REPLAY_CALL;
 }
 
-/* Was another branch behind this one, in the same 32 bytes, taken before? */
+/* Was another branch after this one, in the same 32 bytes, taken before? */
 static bool is_dense(struct walk *w, uint32_t at)
 {
     struct replayer *r = w->r;
@@ -75,8 +75,8 @@ static bool is_dense(struct walk *w, uint32_t at)
 }
 
 /*
- * Cycles that the target of a taken branch takes, by the branch target buffer that has its block,
- * as in uarch/fetch.c; the last one has them all.
+ * Cycles until the target of a taken branch is known, by the branch target buffer that has its
+ * block, as in uarch/fetch.c; the last one has them all.
  */
 static uint32_t target_cycles(struct walk *w, uint32_t at)
 {
@@ -99,7 +99,7 @@ static uint32_t target_cycles(struct walk *w, uint32_t at)
     return cycles;
 }
 
-/* What the ports of the block take beyond its operations; kept where it begins. */
+/* The time that the block's ports need beyond its operations; stored at its first site. */
 static uint64_t extra_of(struct walk *w)
 {
     struct replay_site *sites = w->r->sites;
@@ -112,7 +112,7 @@ static uint64_t extra_of(struct walk *w)
     return sites[w->first].extra = (uint32_t)account_extra(&w->r->config, w->plain.parts, &ports);
 }
 
-/* taken: the site of the branch at its end that was taken, or REPLAY_NONE. */
+/* taken: the site of the taken branch at its end, or REPLAY_NONE. */
 static void end_block(struct walk *w, uint32_t taken, bool wrong)
 {
     const uint64_t before = w->plain.dispatch;
@@ -139,7 +139,7 @@ static void end_block(struct walk *w, uint32_t taken, bool wrong)
     w->ready = plain_slot(&w->plain);
 }
 
-/* Nothing is on its way: after a system call, or at the beginning. */
+/* Empties the core: after a system call, or at the beginning. */
 static void restart(struct walk *w)
 {
     enum { AWAY = 1000 };
@@ -186,11 +186,11 @@ static void follow_values(struct walk *w, const struct replay_site *site)
         w->regs[s->rn] = sum;
 }
 
-/* ---- what happened to samples ---- */
+/* ---- drawing what happens, as in the samples ---- */
 
 enum { ONE = 1 << 16 };
 
-/* How long a load takes. */
+/* The latency drawn for a load. */
 struct drawn {
     enum replay_class class;
     struct plain_access access;
@@ -225,10 +225,11 @@ static enum replay_class draw_class(struct walk *w, const struct replay_seen *se
 }
 
 /*
- * The class of one of its samples, and that class's mean. Loads of a line that is on its way get it
- * at the same time, so those that are late come together: one waits as long as late ones do in the
- * mean, and those after it until then, as often as there are late ones. Others are late since a
- * store before them has no data yet: they wait no longer than what is older.
+ * Draws the class of one of its samples, and takes that class's mean. Loads of a line that is on
+ * its way get it at the same time, so late loads come in groups: the first waits as long as late
+ * ones do on average, the following ones until the same time, as many as there are late ones. Other
+ * loads are late because an earlier store has no data yet: they wait no longer than older
+ * operations.
  */
 static struct drawn draw_load(struct walk *w, struct replay_seen *seen, uint32_t otherwise)
 {
@@ -254,7 +255,7 @@ static struct drawn draw_load(struct walk *w, struct replay_seen *seen, uint32_t
     return d;
 }
 
-/* It is done. */
+/* The load is done: settles its class. */
 static enum replay_class load_class(struct replay_seen *seen, const struct drawn *d,
                                     const struct account_insn *n)
 {
@@ -270,7 +271,8 @@ static enum replay_class load_class(struct replay_seen *seen, const struct drawn
 }
 
 /*
- * Predictable branches follow an accumulator, as loops do that make so many rounds; others a coin.
+ * Predictable branches follow an accumulator, like loops with that number of iterations; others are
+ * drawn at random.
  */
 static bool draw_taken(struct walk *w, uint32_t at, const struct replay_seen *seen)
 {
@@ -311,9 +313,9 @@ static struct replay_seen *seen_of(struct replayer *r, uint32_t site)
     return r->sites[site].seen ? &r->seen[r->sites[site].seen - 1] : NULL;
 }
 
-/* ---- what is waited for ---- */
+/* ---- what instructions wait for ---- */
 
-/* Of the operands of an instruction the one that is made last: who makes it, or 0. */
+/* The site that makes the last of an instruction's operands to arrive, or 0. */
 static uint32_t maker_of(const struct walk *w, const struct account_op *u)
 {
     const uint64_t *ready = w->plain.ready;
@@ -334,8 +336,8 @@ static void note_made(struct walk *w, const struct account_op *u, uint32_t site)
 }
 
 /*
- * An operation is done: whose data it waited for, or 0, and how long. A load may have waited for a
- * store's.
+ * An operation is done: finds whose result it waited for, or 0, and how long. A load may have
+ * waited for a store's data.
  */
 static uint64_t waited_for(struct walk *w, uint32_t at, uint64_t place, uint32_t *maker,
                            const struct account_insn *n)
@@ -354,7 +356,9 @@ static uint64_t waited_for(struct walk *w, uint32_t at, uint64_t place, uint32_t
     return data;
 }
 
-/* It waited so long for this one: who has more than half of all that time is left (Boyer, Moore).
+/*
+ * Records how long it waited for this site: the one with more than half of all that time remains
+ * (Boyer, Moore).
  */
 static void vote(struct replay_result *result, uint32_t maker, uint64_t waited)
 {
@@ -386,7 +390,7 @@ static void push(struct walk *w, uint32_t site)
     w->depth += w->depth < 1u << 30;
 }
 
-/* Where a branch at a site goes; was it mispredicted, and taken? */
+/* Follows the branch at a site: was it mispredicted, and taken? */
 static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
 {
     struct replayer *r = w->r;
@@ -428,7 +432,7 @@ static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
     return to;
 }
 
-/* One operation; returns where the walk goes on. */
+/* Runs one operation; returns where the walk continues. */
 static uint32_t step(struct walk *w, uint32_t at)
 {
     struct replayer *r = w->r;
@@ -475,7 +479,7 @@ static uint32_t step(struct walk *w, uint32_t at)
 }
 
 /*
- * From here on, with what is still in the core from where the walk was before: that is mostly the
+ * Walks from here, with what is still in the core from the previous position: it is mostly in the
  * same part of the program, and a window takes many operations to fill.
  */
 static void walk_from(struct walk *w, uint32_t start)
@@ -493,7 +497,7 @@ static void walk_from(struct walk *w, uint32_t start)
     }
 }
 
-/* What walks before this one left at sites. */
+/* Clears what earlier walks left at sites. */
 static void clear_sites(struct replayer *r)
 {
     for (size_t i = 0; i < r->site_count; i++) {

@@ -1,11 +1,11 @@
 /*
- * The queues of a file merged by time, in rounds: all queues are read on, each by the thread that
- * has it; what lies before the end of the one that was read least far is cut by time into slices;
- * threads merge a slice each, and pass them on in order.
+ * The queues of a file merged by time, in rounds: all queues are read further, each by the thread
+ * that owns it; everything before the end of the queue that was read least far is cut by time into
+ * slices; threads merge one slice each, and pass them on in order.
  *
- * The order is that of one thread that always takes the earliest record: by time, of equal times by
+ * The order is that of one thread that always takes the earliest record: by time, at equal times by
  * queue. A record without a timestamp, or with an earlier one than the record before it, comes
- * right after that one, so its key is the latest time so far.
+ * right after that record, so its key is the latest time so far.
  */
 #include "pass.h"
 
@@ -38,7 +38,7 @@ struct mark {
     uint64_t key, weight;
 };
 
-/* The samples of a strand that a slice has yet to merge. */
+/* The samples of a strand that a slice still has to merge. */
 struct source {
     uint64_t key;
     size_t strand;
@@ -105,7 +105,7 @@ static void move_rest(struct strand *s)
     s->at = 0;
 }
 
-/* Reads on until the strand is full or ends; kept samples may be few of the records. */
+/* Reads until the strand is full or ends; only few of the records may pass the filters. */
 static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
 {
     struct queue *q = s->queue;
@@ -144,7 +144,7 @@ static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
         queue_close(q);
 }
 
-/* The queues of a lane stay with it, since their threads are its own. */
+/* The queues of a lane stay with it: their thread states belong to the lane. */
 static void read_queues(struct rounds *r, size_t reader)
 {
     for (size_t i = reader; i < r->analysis->queue_count; i += r->readers)
@@ -162,15 +162,15 @@ static void read_some(void *user, size_t job, unsigned thread)
 
 /* ---- cutting ---- */
 
-/* The first sample of a strand, from `from` on, with a key of at least this. */
+/* The first sample of a strand, from `from` on, with at least this key. */
 static size_t sample_at(const struct strand *s, size_t from, uint64_t key)
 {
     return SEARCH(i, from, s->piece.sample_count, key_of(s, &s->piece.samples[i]) < key);
 }
 
 /*
- * How far this round goes: to the last record of the queue that has been read least far. Of equal
- * keys those of later queues wait, as such a record may still come in this one.
+ * How far this round goes: to the last record of the queue that was read least far. At the same
+ * key, later queues wait, since such a record may still come in this one.
  */
 static size_t take(struct rounds *r)
 {
@@ -201,7 +201,7 @@ static int by_key(const void *x, const void *y)
     return m->key < n->key ? -1 : m->key > n->key;
 }
 
-/* Cuts of about the same size, from some keys of each queue. */
+/* Cuts slices of about the same size, at keys taken from each queue. */
 static void cut(struct rounds *r, size_t total)
 {
     const unsigned threads = r->lanes.count;
@@ -268,7 +268,7 @@ static size_t sources_of(const struct rounds *r, size_t slice, struct source *he
     return count;
 }
 
-/* Runs of samples of one queue, each as long as none of another is earlier. */
+/* Copies runs of samples from one queue, each until another queue has an earlier one. */
 static void merge_slice(struct rounds *r, struct slot *slot, size_t slice, unsigned thread)
 {
     struct source *heap = slot->sources, *first = heap;
@@ -288,7 +288,7 @@ static void merge_slice(struct rounds *r, struct slot *slot, size_t slice, unsig
     }
 }
 
-/* Puts the slices that are next in order, unless another thread does so. */
+/* Puts the next finished slices in order, unless another thread is doing so. */
 static void put_done(struct rounds *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -401,7 +401,7 @@ static void end(struct rounds *r)
         memory_free(s->stacks);
         memory_free(s->allocs);
         if (!s->queue)
-            break;                     /* there was no memory */
+            break;                     /* memory ran out earlier */
         memory_free(s->queue->reader); /* freed first: it uses the lane's shapes */
         s->queue->reader = NULL;
         s->queue->stacks = s->queue->allocs = NULL;
@@ -418,7 +418,7 @@ static void end(struct rounds *r)
     lanes_end(&r->lanes);
 }
 
-/* ---- sinks that take samples one after the other: slices of copies ---- */
+/* ---- sinks that take samples in order: slices of copies ---- */
 
 struct copies {
     struct spex_sample *samples;

@@ -1,7 +1,6 @@
 /*
- * Split DWARF: the part of a unit that is in a .dwo file. libdw opens that file by name, so
- * before it may, every path where it looks must have no file, or a regular one that memory
- * allows.
+ * Split DWARF: the part of a unit that is in a .dwo file. libdw opens that file by name, so first
+ * every path where it looks must have no file, or a regular one that memory allows.
  */
 #include "module.h"
 
@@ -14,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* No file there, or one that may be read. */
+/* True if path does not exist or is safe to read. */
 static bool harmless(const char *path)
 {
     struct stat st;
