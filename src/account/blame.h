@@ -1,13 +1,13 @@
 /*
- * Whose each cycle is: docs/model.md, "Exact cycles", has the rules.
+ * Which instruction each cycle is charged to: docs/model.md, "Exact cycles", has the rules.
  *
- * A cycle has as many slots as operations can be dispatched in it. Each operation has the slot that
- * it was dispatched in. A slot that stayed empty is of what it stayed empty for: of the block whose
- * ports were busy, of a mispredicted branch, of the operation that had to be fetched first, or,
- * where the window or a queue was full, of the oldest operation in it. So a latency counts where it
- * holds the core up, and not where others run beside it.
+ * A cycle has as many slots as operations can be dispatched in it. Each operation is charged for
+ * the slot in which it was dispatched. An empty slot is charged to its cause: the block whose ports
+ * were busy, a mispredicted branch, the operation that had to be fetched first or, if the window or
+ * a queue was full, the oldest operation in it. So a latency counts where it holds up the core, and
+ * not where other operations run beside it.
  *
- * All of it is inline: who counts says by a function where the sum of an operation is.
+ * Everything is inline: the caller passes a function that says where the sum of an operation is.
  */
 #ifndef ACCOUNT_BLAME_H
 #define ACCOUNT_BLAME_H
@@ -30,13 +30,13 @@ struct blame {
     } operation[BLAME_OPERATIONS];
     uint64_t number;  /* number of the next operation */
     uint64_t oldest;  /* oldest operation that may not have retired */
-    uint64_t settled; /* operations before this one have got all their slots */
-    uint64_t slots;   /* slots since cycle 0 that were given away or skipped */
+    uint64_t settled; /* operations before this one have received all their slots */
+    uint64_t slots;   /* slots since cycle 0 that were charged or skipped */
     uint64_t retire;  /* when the last operation retired */
-    /* of the last block */
+    /* for the last block */
     uint64_t first, ports; /* its first operation; slot at which its ports are free again */
     bool wrong;            /* the branch of the last block was mispredicted */
-    uint64_t again;        /* slot at which dispatch went on after that */
+    uint64_t again;        /* slot at which dispatch continued after that */
 };
 
 /* A block that has run, as in struct timing_run. */
@@ -45,7 +45,7 @@ struct blame_block {
     uint32_t executed;
     bool wrong, cut;       /* its branch was mispredicted; it ended early */
     uint64_t ready, ports; /* slots */
-    uint64_t clock;        /* before it */
+    uint64_t clock;        /* clock before the block ran */
 };
 typedef uint64_t *blame_sum(const void *context, uint32_t insn);
 
@@ -57,7 +57,7 @@ static inline void blame_add(struct blame *b, uint64_t number, uint64_t parts)
     *BLAME_AT(b, number)->sum += parts;
 }
 
-/* Slots up to `to`, each of so many parts, are the operation's. */
+/* Charges the slots up to `to`, each of `slot` parts, to the operation. */
 static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uint64_t slot)
 {
     if (to > b->slots) {
@@ -66,7 +66,7 @@ static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uin
     }
 }
 
-/* Gives the slots up to `to` to the oldest operations; if all have retired, keeps the rest. */
+/* Charges the slots up to `to` to the oldest operations; if all have retired, keeps the rest. */
 static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width, uint64_t slot)
 {
     for (; b->slots < to && b->oldest != b->number; b->oldest++) {
@@ -77,7 +77,7 @@ static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width, ui
     }
 }
 
-/* Shares the slots up to `to` among all operations of the last block. */
+/* Divides the slots up to `to` among all operations of the last block. */
 static inline void blame_last(struct blame *b, uint64_t to, uint64_t slot)
 {
     if (to <= b->slots)
@@ -106,7 +106,9 @@ static inline void blame_forget(struct blame *b)
     b->wrong = false;
 }
 
-/* Call when nothing follows for a while: gives the rest to what has not retired. */
+/*
+ * Call it when nothing follows for a while: charges the rest to operations that have not retired.
+ */
 static inline void blame_drain(struct blame *b, const struct uarch_config *c)
 {
     blame_oldest(b, b->retire * c->width, c->width, BLAME_CYCLE / c->width);
@@ -122,7 +124,7 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
     const uint64_t ready = block->ready, first = b->number;
     const struct account_insn *last = &block->insns[block->executed - 1];
     assert(c->rob + 2ull * block->executed < BLAME_OPERATIONS);
-    if (block->clock != b->retire) { /* time has passed in a system call or in waiting */
+    if (block->clock != b->retire) { /* time has passed in a system call or waiting */
         blame_drain(b, c);
         b->slots = block->clock * width;
     }
@@ -148,7 +150,7 @@ static inline __attribute__((always_inline)) void blame_count(struct blame *b,
     b->again = ((block->cut ? last->retire : last->done) + c->mispredict) * width;
 }
 
-/* Parts of a cycle of all operations before this one, which must be settled and recent. */
+/* Parts of a cycle charged to all operations before this one, which must be settled and recent. */
 static inline uint64_t blame_before(const struct blame *b, uint64_t number)
 {
     assert(number <= b->settled && b->number - number < BLAME_OPERATIONS);

@@ -168,7 +168,7 @@ static size_t word_at(const char **at, const char *end)
     return (size_t)(stop - *at);
 }
 
-/* Keys that identify the CPU are not for the model: <guest/cpu.h>. */
+/* The model does not use keys that identify the CPU: <guest/cpu.h> does. */
 static enum spex_status skip_identity(void *context, const struct uarch_line *line,
                                       struct spex_error *error)
 {
@@ -181,7 +181,7 @@ static enum spex_status skip_identity(void *context, const struct uarch_line *li
     return SPEX_UNSUPPORTED;
 }
 
-/* One line of a parameter, or of something else. seen: by row. */
+/* Reads a line with a parameter, or passes it on. seen: by row. */
 static enum spex_status read_line(const struct uarch_line *line, uarch_other *other, void *context,
                                   struct uarch_config *work, bool *seen, struct spex_error *error)
 {
@@ -264,7 +264,7 @@ const char *uarch_mode(const struct uarch_config *config)
     return config->none ? "none" : config->sampled ? "sampled" : "full";
 }
 
-/* full, sampled, none: how the numbers are used. */
+/* Sets full, sampled or none: how the numbers are used. */
 static bool set_mode(struct uarch_config *config, const char *word, size_t length)
 {
     static const char *const modes[3] = {"full", "none", "sampled"};
@@ -291,7 +291,8 @@ static enum spex_status set_word(struct uarch_config *work, const char *word, si
     if (!equal) {
         size_t i = find_preset(word, length);
         if (i <
-            PRESETS) { /* numbers of another CPU; its SPU, its records and the kind of model stay */
+            /* uses the numbers of another CPU; its SPU, records and kind of model stay */
+            PRESETS) {
             struct uarch_config before = *work;
             enum spex_status status = uarch_config_read(presets[i].text, NULL, NULL, work, error);
             work->sources = before.sources;

@@ -1,6 +1,6 @@
 /*
- * The numbers of a core: numbers.def has their names, share/cpus their values by CPU. The model of
- * the microarchitecture goes by them, and so does what works out afterwards whose time it was.
+ * The numbers of a core: numbers.def has their names, share/cpus their values for each CPU. Both
+ * the microarchitecture model and the replay use them.
  */
 #ifndef ACCOUNT_CONFIG_H
 #define ACCOUNT_CONFIG_H
@@ -17,24 +17,23 @@ enum {
 struct uarch_config {
 #define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "account/numbers.def"
-    bool sampled;    /* --model sampled: details near samples alone */
+    bool sampled;    /* --model sampled: details only near samples */
     bool none;       /* --model none: no caches, TLBs or prediction */
     uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
 };
 
-/* The word of --model that uses the numbers so: sampled, full or none. */
+/* The word of --model for how the numbers are used: sampled, full or none. */
 const char *uarch_mode(const struct uarch_config *config);
 
-/* The files of share/cpus: names and what is in them; NULL past the last. */
+/* The files of share/cpus: names and contents; NULL past the last. */
 const char *uarch_preset_name(size_t index);
 const char *uarch_preset_text(size_t index);
 enum spex_status uarch_config_preset(const char *name, struct uarch_config *config,
                                      struct spex_error *error);
 /*
- * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. Other keys
- * of a file go to `other`, which returns SPEX_UNSUPPORTED for one that it does not know; NULL
- * accepts the keys of our files and ignores them. The error names the line. *config is untouched
- * on failure.
+ * Reads the text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. Other
+ * keys are passed to `other`, which returns SPEX_UNSUPPORTED for unknown ones; NULL accepts the
+ * keys of our files and ignores them. The error names the line. *config is unchanged on failure.
  */
 struct uarch_line {
     const char *key, *value; /* not terminated */
@@ -46,10 +45,10 @@ enum spex_status uarch_config_read(const char *text, uarch_other *other, void *c
                                    struct uarch_config *config, struct spex_error *error);
 
 /*
- * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
- * sampled, full or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the
- * word and what is allowed. SPEX_OK only if the whole configuration is consistent; *config is
- * untouched otherwise.
+ * Sets words of `--model`, separated by commas: a preset's name (which resets all numbers),
+ * sampled, full or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the word
+ * and what is allowed. SPEX_OK only if the whole configuration is consistent; *config is unchanged
+ * otherwise.
  */
 enum spex_status uarch_config_set(struct uarch_config *config, const char *words,
                                   struct spex_error *error);

@@ -39,7 +39,7 @@ uint32_t account_parts(const struct uarch_config *c)
         while (parts % by[i])
             parts += step;
     }
-    return parts <= 5040 ? parts : 5040; /* capped: shares of a cycle are then rounded up */
+    return parts <= 5040 ? parts : 5040; /* if limited, shares of a cycle are rounded up */
 }
 
 bool account_writes_base(const struct spex_op *op, unsigned d)
@@ -48,7 +48,9 @@ bool account_writes_base(const struct spex_op *op, unsigned d)
         return false;
     if (!(op->flags & SPEX_OPF_LOAD))
         return true;
-    /* A load names its data first; a last destination that is also a source is the base. */
+    /*
+     * A load's first destination is its data; a last destination that is also a source is the base.
+     */
     if (d == 0 || op->dst[d] == SPEX_REG_NONE || (d < 3 && op->dst[d + 1] != SPEX_REG_NONE))
         return false;
     for (unsigned s = 0; s < 5; s++)
@@ -98,7 +100,7 @@ static enum account_kind kind_of(const struct spex_op *op)
     return op->exec == SPEX_EXEC_BARRIER ? ACCOUNT_BARRIER : ACCOUNT_SIMPLE;
 }
 
-/* Its base register apart from its data, if that is all that it writes. */
+/* Separates a load's base register from its data if it writes nothing else. */
 static void quick_init(struct account_op *u)
 {
     unsigned data = ACCOUNT_NO_DEST, base = ACCOUNT_NO_DEST, many = 0;
@@ -139,7 +141,7 @@ void account_op(const struct uarch_config *c, const uint16_t *latency, struct ac
     if (u->kind == ACCOUNT_SIMPLE && large)
         u->kind = ACCOUNT_LARGE;
     quick_init(u);
-    /* As QEMU makes them: at most eight bytes at a time. DC ZVA clears whole lines. */
+    /* As QEMU makes accesses: at most eight bytes at a time. DC ZVA clears whole lines. */
     u->size = op->kind == SPEX_OP_DC_ZVA ? 64 : size == 1 || size == 2 || size == 4 ? size : 8;
     u->align = (uint16_t)(op->flags & SPEX_OPF_LOAD ? c->align_load : c->align_store);
     if (op->kind == SPEX_OP_DC_ZVA)
@@ -153,7 +155,7 @@ void account_use(struct account_ports *ports, const struct spex_op *op)
     enum account_port port = port_of(op);
     bool memory = (port == ACCOUNT_LOADS || port == ACCOUNT_STORES) && op->kind != SPEX_OP_DC_ZVA;
     ports->count++;
-    if (port != ACCOUNT_PORTS) /* a load or store once for each 16 bytes */
+    if (port != ACCOUNT_PORTS) /* a load or store uses it once for each 16 bytes */
         ports->used[port] += memory && op->access_bytes > 16 ? (op->access_bytes + 15u) / 16 : 1;
 }
 

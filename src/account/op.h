@@ -1,7 +1,7 @@
 /*
- * The account of time (docs/model.md): what it needs to know of an instruction, and the rules that
- * hold for one or for a block, wherever data comes from: operands, latencies by class, ports.
- * uarch/pipe.c keeps the account of a program that runs.
+ * The account of time (docs/model.md): what it needs to know about an instruction, and the rules
+ * for a single instruction or block, wherever data comes from: operands, latencies by class, ports.
+ * uarch/pipe.c keeps the account of a running program.
  */
 #ifndef ACCOUNT_OP_H
 #define ACCOUNT_OP_H
@@ -11,7 +11,7 @@
 enum {                                       /* numbers after those of enum spex_reg */
        ACCOUNT_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
        ACCOUNT_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
-       ACCOUNT_DIVIDER = SPEX_REG_COUNT + 2, /* two: ready when they are free */
+       ACCOUNT_DIVIDER = SPEX_REG_COUNT + 2, /* two of them: ready when the divider is free */
        ACCOUNT_REGS = SPEX_REG_COUNT + 4,
 };
 
@@ -24,8 +24,8 @@ enum account_kind {
     ACCOUNT_DIVIDE, /* not pipelined */
     ACCOUNT_BARRIER,
     ACCOUNT_LARGE, /* more than two sources or destinations */
-    ACCOUNT_MADE,  /* uarch alone: a load, store or atomic that was made already */
-    ACCOUNT_GONE,  /* uarch alone: takes no time */
+    ACCOUNT_MADE,  /* only in uarch: a load, store or atomic that was already made */
+    ACCOUNT_GONE,  /* only in uarch: takes no time */
 };
 
 enum account_port {
@@ -35,7 +35,7 @@ enum account_port {
     ACCOUNT_FP,
     ACCOUNT_LOADS,
     ACCOUNT_STORES,
-    ACCOUNT_PORTS, /* number of ports; also: needs no port */
+    ACCOUNT_PORTS, /* number of ports; also means: needs no port */
 };
 
 struct account_op {
@@ -48,12 +48,12 @@ struct account_op {
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
     uint8_t hint;   /* ACCOUNT_HINT: enum spex_prefetch */
-    uint16_t align; /* an access that crosses such a boundary takes longer */
-    bool hits;      /* uarch alone: its loads hit level 1 */
-    bool writes;    /* uarch alone, of ACCOUNT_GONE */
+    uint16_t align; /* an access that crosses a multiple of this takes longer */
+    bool hits;      /* only in uarch: its loads hit level 1 */
+    bool writes;    /* only in uarch, for ACCOUNT_GONE */
 };
 
-/* What became of one instruction, in cycles of the core's clock. */
+/* When one instruction was dispatched, issued, done and retired, in cycles of the core's clock. */
 struct account_insn {
     uint64_t dispatch, issue, done, retire;
 };
@@ -62,31 +62,31 @@ struct account_insn {
 void account_latencies(const struct uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
 /* Is destination d of a load or store its base register, which is ready at once? */
 bool account_writes_base(const struct spex_op *op, unsigned d);
-/* latency: by class. */
+/* latency: indexed by class. */
 void account_op(const struct uarch_config *c, const uint16_t *latency, struct account_op *u,
                 const struct spex_op *op);
 
 /* ---- ports ---- */
 
-/* What a block uses; all zero before its first instruction. */
+/* The ports that a block uses; all zero before its first instruction. */
 struct account_ports {
     uint32_t used[ACCOUNT_PORTS], count;
 };
 void account_use(struct account_ports *ports, const struct spex_op *op);
 /*
- * Parts of a cycle of dispatch, as account_parts() has them, that the ports of a block take beyond
- * that of its instructions.
+ * The time, in parts of a cycle of dispatch as from account_parts(), that the ports of a block need
+ * beyond that of its instructions.
  */
 uint64_t account_extra(const struct uarch_config *c, uint32_t parts,
                        const struct account_ports *ports);
 
 /* ---- time ---- */
 
-/* Parts of a cycle, such that width and pipes divide it. */
+/* Number of parts in a cycle, so that width and pipes divide it. */
 uint32_t account_parts(const struct uarch_config *c);
 /*
- * dispatch, cycles << 16 | parts later; begin: the first part of a cycle, of which the last is
- * 65535.
+ * The time `by` parts after dispatch, as cycles << 16 | parts; begin: the first part of a cycle,
+ * whose last part is 65535.
  */
 static inline uint64_t account_after(uint64_t dispatch, uint64_t by, uint64_t begin)
 {

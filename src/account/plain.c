@@ -28,7 +28,7 @@ void plain_restart(struct plain *p, uint64_t cycle)
     p->dispatch = cycle << 16 | p->begin;
 }
 
-/* Stores leave the buffer in order, a fixed number each cycle. */
+/* Stores leave the buffer in order, a limited number per cycle. */
 static void leave_buffer(struct plain *p, uint64_t when)
 {
     if (when > p->drain) {
@@ -46,7 +46,7 @@ static size_t place_slot(uint64_t place)
     return place * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (PLAIN_PLACES - 1);
 }
 
-/* When a load gets its data from a store that is still in the buffer; or `done`. */
+/* When a load gets its data from a store that is still in the buffer; otherwise `done`. */
 static uint64_t forwarded(const struct plain *p, uint64_t place, uint64_t issue, uint64_t done)
 {
     const size_t i = place_slot(place);
@@ -57,7 +57,7 @@ static uint64_t forwarded(const struct plain *p, uint64_t place, uint64_t issue,
     return later(issue, p->stored[i].data) + p->c->forward;
 }
 
-/* The first cycle in which window and queues have room. */
+/* The first cycle in which the window and the queues have room. */
 static uint64_t room(const struct plain *p, unsigned kind)
 {
     const struct uarch_config *c = p->c;

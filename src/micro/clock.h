@@ -1,6 +1,6 @@
 /*
- * Cycles of a real core: its cycle counter where the kernel lets us have it, else the counter of
- * CNTVCT_EL0, scaled by a chain of additions, each of which takes a cycle on every core.
+ * Cycles of a real core: from its cycle counter if the kernel allows it, else from the counter of
+ * CNTVCT_EL0, scaled by a chain of additions, each of which takes one cycle on every core.
  */
 #ifndef MICRO_CLOCK_H
 #define MICRO_CLOCK_H
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static bool clock_wanted;
-static int clock_counter = -1; /* perf's, or -1 */
+static int clock_counter = -1; /* descriptor from perf_event_open, or -1 */
 static uint64_t clock_begun;
 static double clock_took;
 
@@ -28,7 +28,7 @@ static uint64_t clock_now(void)
     return now;
 }
 
-/* A chain of additions, each of which needs the one before. */
+/* A chain of additions, each of which needs the previous one. */
 static uint64_t clock_chain(void)
 {
     enum { ROUNDS = 10000, EACH = 100 };
@@ -65,7 +65,9 @@ static void clock_begin(void)
         clock_begun = clock_now();
 }
 
-/* The clock may have changed since the last one, so the chain is run beside each. */
+/*
+ * The core's clock may have changed since the last measurement, so the chain runs beside each one.
+ */
 static void clock_end(void)
 {
     if (!clock_wanted)

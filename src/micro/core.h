@@ -1,6 +1,6 @@
 /*
  * Microbenchmarks of the core itself, a part of micro.c: execution, branches, fetching, and stores
- * that loads read.
+ * read by loads.
  */
 #ifndef VALIDATE_CORE_H
 #define VALIDATE_CORE_H
@@ -9,11 +9,14 @@
 
 #include <string.h>
 
-/* All of them lie together: counts of instructions there are the kernels'. */
+/* All kernels are in one section: counts of instructions there belong to them. */
 #define KERNEL __attribute__((noinline, noclone, aligned(64), section("micro_kernels")))
 #define FOUR(x) x x x x
 
-/* ---- execution: a body 16 times a round; chains need what they made before, others do not ---- */
+/*
+ * ---- execution: a body runs 16 times per round; in chains, each operation needs the previous one
+ * ----
+ */
 
 #define BODY(name, body)                                                                           \
     KERNEL void kernel_##name(uint64_t rounds)                                                     \
@@ -48,7 +51,7 @@ BODY(untaken, FOUR("cbnz xzr, 1b\n"))
 BODY(loads, "ldr x8, [sp]\n ldr x10, [sp, #8]\n ldr x11, [sp, #16]\n ldr x12, [sp, #24]\n")
 BODY(stores, "str x9, [sp]\n str x9, [sp, #8]\n str x9, [sp, #16]\n str x9, [sp, #24]\n")
 
-/* A load whose data lies in two lines of 64 bytes: each load needs the address before. */
+/* A load whose data crosses a 64-byte line; each load needs the address from the previous one. */
 KERNEL void *kernel_crosses(void *p, uint64_t rounds)
 {
     __asm__ volatile("1:\n" FOUR(FOUR("ldr %0, [%0]\n")) "subs %1, %1, #1\n b.ne 1b\n"
@@ -66,8 +69,7 @@ static void crosses(uint64_t rounds)
     kernel_crosses(p, rounds);
 }
 
-/* ---- a store and a load of what it wrote, and so on; the load's data is what is stored next ----
- */
+/* ---- a store, a load of what it wrote, and so on; the loaded data is stored next ---- */
 
 static _Alignas(64) uint64_t cell[8];
 
@@ -89,8 +91,8 @@ PAIR(narrow, "strb w8, [%1]", "ldr x8, [%1]")
 /* ---- branches ---- */
 
 /*
- * 32 branches that wait for nothing, each by a bit that is random in each round (mask ~0) or never
- * taken (mask 0). The bits are made before, by a chain that takes as long in both.
+ * 32 independent branches, each by a bit that is random in each round (mask ~0) or never taken
+ * (mask 0). The bits are made before, by a chain that takes as long in both cases.
  */
 KERNEL void kernel_guess(uint64_t mask, uint64_t count)
 {
@@ -105,7 +107,7 @@ KERNEL void kernel_guess(uint64_t mask, uint64_t count)
                      : "x8", "x9", "cc");
 }
 
-/* `count` branches, a stride apart, each to the next and the last to the first. */
+/* `count` branches, a stride apart, each to the next one and the last to the first. */
 #define TAKEN(count, stride)                                                                       \
     KERNEL void kernel_taken##count##x##stride(uint64_t rounds)                                    \
     {                                                                                              \
@@ -125,7 +127,7 @@ KERNEL void kernel_guess(uint64_t mask, uint64_t count)
                     row(512, 4160)
 TAKEN_ALL(TAKEN)
 
-/* Nested calls, each from its own call site, and as many returns. */
+/* Nested calls, each from its own call site, and the same number of returns. */
 #define CALLS 64
 __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_calls\n .type "
         "kernel_calls, %function\n"
@@ -139,14 +141,14 @@ __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_calls\n
 void kernel_calls(uint64_t rounds, const void *first);
 void kernel_calls_end(void);
 
-/* depth includes the call of the first. */
+/* depth includes the first call. */
 static uint64_t calls(uint64_t depth, uint64_t rounds)
 {
     TIMED(kernel_calls(rounds, (const char *)kernel_calls_end - 16 * (depth - 1)));
     return rounds;
 }
 
-/* Runs the last `count` of a row of operations in a loop. */
+/* Runs the last `count` operations of a row in a loop. */
 #define ROW(name, count, operation)                                                                \
     __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_" #name "\n"          \
             ".type kernel_" #name ", %function\n"                                                  \
@@ -173,7 +175,9 @@ static const struct row {
             {"paged", kernel_paged, kernel_paged_end, 128, 4160},
             {"straight", kernel_straight, kernel_straight_end, 32768, 4}};
 
-/* Runs a row; returns how much it did, or 0 if there is no row of this name and length. */
+/*
+ * Runs a row; returns the number of operations, or 0 if there is no row with this name and length.
+ */
 static uint64_t row(const char *name, uint64_t count, uint64_t rounds)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -186,7 +190,7 @@ static uint64_t row(const char *name, uint64_t count, uint64_t rounds)
     return 0;
 }
 
-/* Indirect branches, each to one of up to 64 places after it, as the table says. */
+/* Indirect branches, each to one of up to 64 targets after it, chosen by the table. */
 #define BRANCHES 64
 #define TARGETS 64
 __asm__(".pushsection micro_kernels, \"ax\"\n .p2align 6\n .globl kernel_targets\n"
@@ -201,7 +205,7 @@ void kernel_targets(uint64_t rounds, const void *const *table, const void *const
 static uint64_t targets(uint64_t count, uint64_t rounds)
 {
     static const void *table[TARGETS * BRANCHES];
-    const char *first = (const char *)kernel_targets + 12; /* behind the first branch */
+    const char *first = (const char *)kernel_targets + 12; /* after the first branch */
     for (uint64_t i = 0; i < count * BRANCHES; i++)
         table[i] =
             first + i % BRANCHES * 4 * (2 + TARGETS) + 4 * ((i / BRANCHES + i % BRANCHES) % count);
@@ -209,7 +213,7 @@ static uint64_t targets(uint64_t count, uint64_t rounds)
     return rounds * BRANCHES;
 }
 
-/* ---- the window: two loads that miss and so many operations between them ---- */
+/* ---- the window: two loads that miss, and a number of operations between them ---- */
 
 /* x0, x1: two chains of loads; x2: rounds; x3 and x4: where the rows of operations begin. */
 #define APART 1024
@@ -251,7 +255,7 @@ static uint64_t apart(char kind, uint64_t count, void *a, void *b, uint64_t roun
     return rounds;
 }
 
-/* ---- code that is run straight through, and round again: more than level 1 holds ---- */
+/* ---- straight code, run again and again: more than level 1 holds ---- */
 
 #define STRAIGHT(name, count)                                                                      \
     KERNEL void kernel_##name(uint64_t rounds)                                                     \
@@ -285,7 +289,7 @@ static const struct kernel kernels[] = {
                         NAMED(code, 65536){"crosses", crosses, 16},
     TAKEN_ALL(NAMED_TAKEN)};
 
-/* What it did, or 0 if there is none of this name. */
+/* Returns how many units it did, or 0 if no kernel has this name. */
 static uint64_t kernel_run(const char *name, uint64_t units)
 {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {

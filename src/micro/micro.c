@@ -6,11 +6,11 @@
  *   spex-micro [--clock RUNS] KERNEL ARGUMENT...
  *
  * Prints "KERNEL UNITS START END": UNITS is how many loads, bytes, branches, ... the kernel did,
- * and all kernels lie from START to END. A kernel's own function is called kernel_NAME; preparing
- * the data is left to other functions, so that exact counts by function tell the two apart. With
- * --clock it runs once more than RUNS times, and what all but the first took follows: the name of
- * the clock (clock.h) and the cycles of each. Kernels are written in A64 where the compiler's
- * choice would matter.
+ * and all kernels lie from START to END. A kernel's own function is called kernel_NAME; data is
+ * prepared in other functions, so that exact counts by function tell the two apart. With --clock
+ * the kernel runs once more than RUNS times, and the line continues with the name of the clock
+ * (clock.h) and the cycles of each run but the first. Kernels are written in A64 where the
+ * compiler's choice would matter.
  */
 #include "core.h"
 
@@ -37,8 +37,7 @@ static uint64_t draw(void)
 
 static void *memory(size_t size)
 {
-    /* Twice as much, so that it can begin where a large page does: translation adds nothing then.
-     */
+    /* Twice as much, so that it can begin at a large page: translation then adds nothing. */
     size_t room = size >= LARGE / 4 ? (size + LARGE - 1) / LARGE * LARGE + LARGE : size;
     char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
@@ -52,7 +51,7 @@ static void *memory(size_t size)
     return p;
 }
 
-/* One cycle through all nodes of the buffer in random order, a node each stride bytes. */
+/* A ring through all nodes of the buffer in random order, one node every stride bytes. */
 static void **ring(size_t size, size_t stride)
 {
     size_t count = size / stride;
@@ -74,7 +73,9 @@ static void **ring(size_t size, size_t stride)
     return (void **)base;
 }
 
-/* ---- latency: each load needs the one before; what is under way at the end belongs to it ---- */
+/*
+ * ---- latency: each load needs the previous one; loads still under way at the end count, too ----
+ */
 
 KERNEL void *kernel_chase(void *p, uint64_t rounds)
 {
@@ -85,7 +86,7 @@ KERNEL void *kernel_chase(void *p, uint64_t rounds)
     return p;
 }
 
-/* The same, a load in each block: threads are accounted for by blocks. */
+/* The same, with one load per block: threads are accounted for by blocks. */
 KERNEL void *kernel_lone(void *p, uint64_t loads)
 {
     __asm__ volatile("1: ldr %0, [%0]\n subs %1, %1, #1\n b.ne 1b\n dsb nsh\n"
@@ -105,7 +106,7 @@ KERNEL void *kernel_spaced(void *p, uint64_t loads)
     return p;
 }
 
-/* Memory for it is ready when this returns, and warm. */
+/* When this returns, the memory is mapped and warm. */
 static void *prepare(size_t size, size_t stride)
 {
     void *p = ring(size, stride);
@@ -122,8 +123,8 @@ static uint64_t chase(void *p, uint64_t loads)
 }
 
 /*
- * Nodes that no cache has. What the system writes is not seen by a model, so a file whose bytes are
- * mapped is cold there; of a real core's caches the nodes are driven out.
+ * Makes nodes that are in no cache. A model does not see what the system writes, so a file that is
+ * mapped is cold there; on a real core the nodes are driven out of the caches.
  */
 static void *cold(size_t size, size_t stride)
 {
@@ -149,7 +150,7 @@ static void *cold(size_t size, size_t stride)
 /* Two chains of such nodes. */
 static uint64_t window(const char *kind, uint64_t count, uint64_t rounds)
 {
-    enum { STRIDE = 4096 + 64 }; /* nothing that is fetched ahead is of use */
+    enum { STRIDE = 4096 + 64 }; /* prefetched lines are of no use */
     void *a = cold((rounds + 64) * STRIDE, STRIDE), *b = cold((rounds + 64) * STRIDE, STRIDE);
     return apart(*kind, count, a, b, rounds);
 }
@@ -179,7 +180,7 @@ static uint64_t gather(unsigned chains, size_t size, uint64_t loads)
 {
     void *p[8] = {0}, **at = ring(size, 64);
     size_t nodes = size / 64;
-    for (unsigned i = 0; i < 8; i++) { /* chains start far from each other on the same ring */
+    for (unsigned i = 0; i < 8; i++) { /* chains start far apart on the same ring */
         p[i] = at;
         for (size_t k = 0; k < nodes / 8; k++)
             at = *(void **volatile *)at;
@@ -245,7 +246,7 @@ KERNEL void kernel_copy(void *to, const void *from, const void *end, uint64_t pa
                      : "x8", "x9", "v0", "v1", "v2", "v3", "memory", "cc");
 }
 
-/* A load each stride bytes, in order: what a stride prefetcher sees. */
+/* A load every stride bytes, in order: what a stride prefetcher sees. */
 KERNEL void kernel_stride(const void *p, const void *end, uint64_t stride, uint64_t passes)
 {
     __asm__ volatile("2: mov x8, %0\n"
@@ -284,7 +285,7 @@ static uint64_t stride(size_t size, size_t step, uint64_t loads)
     return passes * (size / step);
 }
 
-/* ---- branches: taken as a table of bits says ---- */
+/* ---- branches: taken according to a table of bits ---- */
 
 KERNEL void kernel_branch(const uint8_t *bits, uint64_t period, uint64_t count)
 {
@@ -308,7 +309,9 @@ static uint64_t branch(uint64_t period, uint64_t count)
     return count;
 }
 
-/* ---- two threads hand a line to and fro by compare and swap, as it is usually measured ---- */
+/*
+ * ---- two threads pass a line back and forth by compare and swap, the usual way to measure it ----
+ */
 
 static _Alignas(128) volatile uint64_t turn;
 static uint64_t turns;
@@ -345,7 +348,9 @@ static uint64_t pingpong(uint64_t count)
     return 2 * count; /* transfers */
 }
 
-/* ---- latency under load: one thread chases through eight times what each of the others reads ----
+/*
+ * ---- latency under load: one thread chases through eight times as much as each of the others
+ * reads ----
  */
 
 static volatile int stop;
@@ -384,7 +389,7 @@ static uint64_t loaded(unsigned readers, size_t size, uint64_t loads)
     return loads;
 }
 
-/* ---- so many threads, each reading its own ---- */
+/* ---- several threads, each reading its own memory ---- */
 
 static uint64_t each_bytes;
 
@@ -421,7 +426,7 @@ static uint64_t number(char **argv, int at)
     return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
-/* Does it, and returns how many; 0 if there is no such kernel. */
+/* Runs the kernel and returns how much it did; 0 if there is no such kernel. */
 static uint64_t run(char **argv)
 {
     const char *name = argv[1];

@@ -1,4 +1,4 @@
-/* The commands of a script, one function each: docs/spu-script.md has them in words. */
+/* The commands of a script, one function each: docs/spu-script.md describes them. */
 #include "internal.h"
 
 #include <spex/features.h>
@@ -109,7 +109,10 @@ static bool do_choice(struct script *s, char **words, size_t count)
         struct spex_error error = {0};
         size_t n = strlen(s->choices);
         struct spex_spu_config config = {.size = sizeof config, .choices = words[i]};
-        /* Whether it agrees with features and other choices is checked when the unit is made. */
+        /*
+         * Whether the value agrees with features and other choices is checked when the unit is
+         * made.
+         */
         if (strchr(words[i], ',') ||
             (spex_spu_config_check(&config, &error) && strstr(error.text, "choice")))
             return BROKEN("%s", *error.text ? error.text : "one choice a word, without commas");
@@ -332,7 +335,7 @@ static bool do_op(struct script *s, char **words, size_t count)
     return true;
 }
 
-/* sample KIND ...: the same, made the next one to be sampled. */
+/* sample KIND ...: the same, but makes it the next one to be sampled. */
 static bool do_sample(struct script *s, char **words, size_t count)
 {
     struct spex_sysreg_detail unused;
@@ -419,7 +422,7 @@ static bool do_abandon(struct script *s, char **words, size_t count)
     return true;
 }
 
-/* branch KIND target=...: a taken branch that passed undescribed. */
+/* branch KIND target=...: a taken branch that passed without being described. */
 static bool do_branch(struct script *s, char **words, size_t count)
 {
     struct operation o;

@@ -259,7 +259,7 @@ static bool expect_store(struct script *s, char **words, size_t count)
     return true;
 }
 
-/* Expectations of one number. */
+/* Expectations about a single number. */
 static bool simple_value(struct script *s, const char *what, uint64_t *got)
 {
     static const char *const frozen[] = {[SPEX_PMU_EL1_COUNTERS] = "frozen-el1",

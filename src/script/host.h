@@ -1,4 +1,4 @@
-/* The host of a unit, made of the functions host_* of the file that includes this. */
+/* The host of a unit, made from the functions host_* in the file that includes this. */
 #ifndef SCRIPT_HOST_H
 #define SCRIPT_HOST_H
 

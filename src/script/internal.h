@@ -34,9 +34,9 @@ struct script {
     const char *text;
     size_t size;
     unsigned line;
-    bool failed, broken; /* an expectation; the script itself */
+    bool failed, broken; /* failed: an expectation; broken: the script itself */
 
-    struct link *link; /* link to a unit of somebody else's; NULL: ours */
+    struct link *link; /* link to another implementation's unit; NULL: ours */
     char features[FEATURES], choices[CHOICES];
     uint64_t seed;
     struct peer *unit; /* made by the first line that needs it */
@@ -76,20 +76,20 @@ void script_tell(struct script *s, enum script_report_kind kind, const char *for
 #define BROKEN(...) (script_tell(s, SCRIPT_ERROR, __VA_ARGS__), false)
 #define ULL(x) ((unsigned long long)(x))
 
-/* One comparison of an expectation. */
+/* Compares one value of an expectation. */
 void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got);
 
-/* The unit is there, or cannot be made: then the script is broken. */
+/* Makes the unit if there is none; false if it cannot be made: then the script is broken. */
 bool script_unit(struct script *s);
-/* What was written and counted so far. */
+/* Forgets what was written and counted so far. */
 void script_forget(struct script *s);
 
 /* ---- commands.c ---- */
 
-/* A line: the command and its words. False: the script ends here. */
+/* Executes a line: the command and its words. False: the script ends here. */
 bool script_command(struct script *s, char **words, size_t count);
 
-/* Decimal, 0x or 0b; the whole word. */
+/* Parses a decimal number, 0x or 0b; it must be the whole word. */
 bool script_number(const char *word, uint64_t *value);
 /* The value of "key=" in the words, or NULL. */
 const char *script_value_of(char **words, size_t count, const char *key);
@@ -97,12 +97,12 @@ bool script_security(const char *word, uint8_t *value);
 
 /* ---- operation.c ---- */
 
-/* KIND and what follows: flags and key=value. */
+/* Parses KIND and what follows: flags and key=value. */
 bool script_parse_op(struct script *s, char **words, size_t count, struct operation *o);
 
 /* ---- expect.c ---- */
 
-/* What follows "expect". */
+/* Checks what follows "expect". */
 bool script_expect(struct script *s, char **words, size_t count);
 
 #endif

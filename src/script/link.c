@@ -18,7 +18,7 @@
 struct link {
     int in, out;
     pid_t pid;        /* process of the command; 0: none */
-    unsigned timeout; /* 0: none */
+    unsigned timeout; /* in milliseconds; 0: none */
     int64_t deadline;
     char name[64]; /* name of the current request */
     char failure[400];
@@ -59,7 +59,7 @@ enum spex_status link_open(int in, int out, struct link **link, struct spex_erro
     return SPEX_OK;
 }
 
-/* In the child: the command, in a group of its own so that all of it can be ended. */
+/* Runs the command in the child, in its own process group so that all of it can be ended. */
 static void run_command(const char *command, int fd)
 {
     setpgid(0, 0);
@@ -90,14 +90,14 @@ enum spex_status link_start(const char *command, unsigned timeout, struct link *
         }
         return status;
     }
-    setpgid(pid, pid); /* whoever comes first */
+    setpgid(pid, pid); /* set by parent and child, whichever is first */
     fcntl(pair[0], F_SETFL, O_NONBLOCK);
     (*link)->pid = pid;
     (*link)->timeout = timeout;
     return SPEX_OK;
 }
 
-/* Leaves its status to be collected: until then its group's id stays ours to end. */
+/* Does not collect its status: until then its group's id cannot be reused. */
 static bool ended(const struct link *l, siginfo_t *how, int64_t until)
 {
     for (;;) {
@@ -132,7 +132,7 @@ void link_begin(struct link *l, const char *name)
     l->deadline = now() + l->timeout;
 }
 
-/* Until the file is ready or the time is over. */
+/* Waits until the file is ready or the time is over. */
 static bool wait_for(struct link *l, int fd, short what)
 {
     struct pollfd p = {fd, what, 0};
@@ -157,7 +157,7 @@ static bool wait_for(struct link *l, int fd, short what)
     }
 }
 
-/* The other side is gone: how did it end? */
+/* The other side is gone: finds out how it ended. */
 static void tell_gone(struct link *l)
 {
     siginfo_t how;

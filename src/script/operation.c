@@ -105,7 +105,7 @@ static bool nth(const char *list, size_t n, uint64_t *value, bool *mark)
     return script_number(word, value);
 }
 
-/* Lists that go with parts=, in the order they are applied. */
+/* Lists that accompany parts=, in the order in which they are applied. */
 static const char *const part_keys[] = {"pevents", "pxlat", "pstart", "pmemory", "psource",
                                         "ptotal",  "ptag",  "ppas",   "ppa",     "pflags"};
 enum { PART_KEYS = sizeof part_keys / sizeof part_keys[0] };

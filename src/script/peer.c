@@ -1,4 +1,4 @@
-/* The unit of a script: ours by function calls, another's by lines of text. */
+/* The unit of a script: ours, by function calls, or another one, by lines of text. */
 #include "peer.h"
 
 #include "wire.h"
@@ -219,7 +219,7 @@ void peer_free(struct peer *p)
     free(p);
 }
 
-/* ---- what <spex/spu.h> has ---- */
+/* ---- the functions of <spex/spu.h> ---- */
 
 void peer_plain(struct peer *p, enum peer_plain what)
 {
@@ -256,7 +256,7 @@ void peer_get_state(struct peer *p, struct spex_spu_state *state)
         spex_spu_get_state(p->unit, state);
     else
         expect_struct(p, request(p, "state"), wire_state, state);
-    if (state->el > 3 || state->security > SPEX_ROOT) { /* reported by a foreign unit */
+    if (state->el > 3 || state->security > SPEX_ROOT) { /* reported by the other unit */
         link_fail(p->link, "the unit is at EL%u in Security state %u", state->el, state->security);
         memset(state, 0, sizeof *state);
     }
@@ -285,7 +285,7 @@ void peer_set_state(struct peer *p, const struct spex_spu_state *state)
         return;
     }
     struct wire w = start(p, "state");
-    wire_put(&w, " el=%u", state->el); /* also if 0: without words, "state" is a question */
+    wire_put(&w, " el=%u", state->el); /* also if it is 0: without words, "state" is a question */
     for (const struct wire_field *f = wire_state + 1; f->key; f++)
         wire_put(&w, " %s=%u", f->key, ((const uint8_t *)state)[f->at]);
     expect_ok(p, ask_wire(p, &w));

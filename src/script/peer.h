@@ -18,7 +18,7 @@ enum spex_status peer_new(struct link *link, const struct spex_spu_config *confi
 void peer_free(struct peer *peer);
 const char *peer_failure(const struct peer *peer);
 
-/* Requests that are answered with "ok" alone. */
+/* Requests that are answered only with "ok". */
 enum peer_plain { PEER_BOOT, PEER_RESET, PEER_ISB, PEER_EXCEPTION_TAKEN, PEER_FLUSH };
 void peer_plain(struct peer *peer, enum peer_plain what);
 void peer_get_state(struct peer *peer, struct spex_spu_state *state);
@@ -41,7 +41,7 @@ void peer_note_branch(struct peer *peer, const struct spex_op *op,
                       const struct spex_outcome *outcome);
 void peer_external_abort(struct peer *peer, uint32_t flags);
 void peer_impdef_event(struct peer *peer, uint16_t mss, uint32_t mss2);
-/* Restores the one state that is kept; false if there is none, or if it does not fit. */
+/* peer_restore: restores the saved state; false if there is none, or if it does not fit. */
 bool peer_save(struct peer *peer);
 bool peer_restore(struct peer *peer);
 void peer_get_status(struct peer *peer, struct spex_spu_status *status);

@@ -1,7 +1,7 @@
 /*
- * Plays a text script on a unit: register accesses, operations, faults, time, and
- * what is expected. docs/spu-script.md has the language. The script's own host
- * keeps memory, counts PMU events and logs what is written to the buffer.
+ * Plays a text script on a unit: register accesses, operations, faults, time, and what is expected.
+ * docs/spu-script.md describes the language. The script's own host keeps memory, counts PMU events
+ * and logs what is written to the buffer.
  */
 #include "internal.h"
 
@@ -178,7 +178,7 @@ void script_forget(struct script *s)
     memset(s->pmu, 0, sizeof s->pmu);
 }
 
-/* A new test: nothing is left of the one before. */
+/* Starts a new test: nothing is left of the one before. */
 static void fresh(struct script *s)
 {
     peer_free(s->unit);
@@ -234,7 +234,7 @@ static bool next_line(struct script *s, size_t *at, char *line, char **words, si
     return true;
 }
 
-/* Lines that set up the unit before it is made. */
+/* Does the line set up the unit, so that it must come before the unit is made? */
 static bool is_setup(const char *word)
 {
     static const char *const names[] = {"features", "choice", "seed", "random", "spec"};
@@ -245,9 +245,9 @@ static bool is_setup(const char *word)
 }
 
 /*
- * Lines before the first test are played for each: those that set up at its
- * start, so that the test's own can override them, the others before its first
- * line that does something.
+ * Plays the lines before the first test, which apply to every test: those for set-up at its start,
+ * so that the test's own lines can override them, the others before its first line that does
+ * something.
  */
 static bool play_prelude(struct script *s, bool setup)
 {

@@ -18,7 +18,7 @@ struct server {
     struct spex_spu *unit;
     uint8_t *saved;
     size_t saved_size;
-    bool busy[SLOTS], saved_busy[SLOTS]; /* slots that are to be completed */
+    bool busy[SLOTS], saved_busy[SLOTS]; /* slots that must still be completed */
     char line[LINK_LINE];
     char request[LINK_LINE]; /* a copy: callbacks use the link's buffer */
 };
@@ -237,7 +237,7 @@ static void answer_access(struct server *s, enum spex_sysreg_result result, cons
             (unsigned long long)(result == SPEX_SYSREG_MEMORY ? detail->offset : detail->esr));
 }
 
-/* REG, and a value to write. */
+/* Parses REG, and a value to write. */
 static bool register_of(struct server *s, char *words, unsigned *encoding, uint64_t *value)
 {
     char *second = words + strcspn(words, " ");
@@ -293,7 +293,7 @@ static void on_psb(struct server *s, char *words)
     answer_access(s, spex_spu_psb(s->unit, &detail), NULL, &detail);
 }
 
-/* The first word as a number; the rest. */
+/* Parses the first word as a number; *words becomes the rest. */
 static bool number_of(char **words, uint64_t *value)
 {
     char *word = *words, *end = word + strcspn(word, " ");

@@ -1,4 +1,4 @@
-/* Our unit behind the protocol of docs/spu-protocol.md: the reference for others'. */
+/* Our unit behind the protocol of docs/spu-protocol.md: the reference for other implementations. */
 #ifndef SCRIPT_SERVE_H
 #define SCRIPT_SERVE_H
 

@@ -1,10 +1,10 @@
-/* What both sides of the protocol of docs/spu-protocol.md write and read: key=value words. */
+/* What both sides of the protocol in docs/spu-protocol.md write and read: key=value words. */
 #ifndef SCRIPT_WIRE_H
 #define SCRIPT_WIRE_H
 
 #include <spex/spu.h>
 
-/* A line that is being written; text that does not fit is cut, and `full` is set. */
+/* A line being written; text that does not fit is cut off, and `full` is set. */
 struct wire {
     char *text;
     size_t size, capacity;
@@ -12,10 +12,10 @@ struct wire {
 };
 void wire_put(struct wire *wire, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A number, hexadecimal with 0x or decimal; the whole word. */
+/* Parses a number, hexadecimal with 0x or decimal; it must be the whole word. */
 bool wire_number(const char *word, uint64_t *value);
 
-/* Structs whose members are numbers: every one that is not 0, as " PREFIXkey=0x1". */
+/* Structs whose members are numbers: writes each one that is not 0 as " PREFIXkey=0x1". */
 struct wire_field {
     const char *key;
     uint16_t at, size;
