@@ -135,6 +135,11 @@ void detail_enter(struct hot *h, struct block *block)
     const struct block *last = h->open;
     if (!h->vcpu->live)
         return;
+    if (h->far_left >= block->timing.count) {
+        timing_far_lines(h->timing, &block->timing, h->far_clock >> SPEX_FAR_FRACTION);
+        hot_far(h, block);
+        return;
+    }
     if (h->far) { /* details begin here */
         detail_settle(f);
         d->near = f->left + 1;

@@ -57,7 +57,7 @@ void detail_return(struct detail *detail, struct timing_core *core, uint64_t clo
 
 /* A task begins. */
 void detail_begin(struct flow *f);
-/* The entry of a block that is not far from the next sample. */
+/* The entry of a block that is not far from the next sample, or whose lines are not there. */
 void detail_enter(struct hot *hot, struct block *block);
 /* Far from samples: a mark ends the last block, if there is one. */
 void detail_mark(struct vcpu *v, const struct block *last, uint64_t word);

@@ -153,7 +153,8 @@ void system_approach(struct sys_vcpu *v, struct block *block)
         v->far = true;
     }
     if (v->far) {
-        timing_far_block(v->core, timing, v->clock >> SPEX_FAR_FRACTION);
+        if (!timing_far_fetched(v->core, timing))
+            timing_far_lines(v->core, timing, v->clock >> SPEX_FAR_FRACTION);
         v->clock += timing->mean;
     }
     end();

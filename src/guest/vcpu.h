@@ -123,23 +123,29 @@ static inline __attribute__((always_inline)) void hot_block(struct hot *h,
     hot_push(h, hot_word(h, block));
 }
 
-/* Sampled detail: a block is entered; an access of the last block, as a word of the ring. */
-static inline __attribute__((always_inline)) void hot_enter(struct hot *h, struct block *block)
+/* Sampled detail: a block is entered far from samples, whose lines are there. */
+static inline __attribute__((always_inline)) void hot_far(struct hot *h, struct block *block)
 {
-    struct timing_block *timing = &block->timing;
-    if (__builtin_expect(h->far_left < timing->count, 0)) {
-        detail_enter(h, block);
-        return;
-    }
     const struct block *last = h->open;
     h->open = block;
-    h->far_left -= timing->count;
-    if (last)
-        timing_far_branch(h->timing, (struct timing_block *)&last->timing, timing->pc);
-    timing_far_block(h->timing, timing, h->far_clock >> SPEX_FAR_FRACTION);
-    h->far_clock += timing->mean;
+    h->far_left -= block->timing.count;
+    h->far_clock += block->timing.mean;
+    if (__builtin_expect(last != NULL, 1))
+        timing_far_branch(h->timing, (struct timing_block *)&last->timing, block->timing.pc);
 }
 
+/* Sampled detail: a block is entered. The common path ends in a tail call and saves no registers.
+ */
+static inline __attribute__((always_inline)) void hot_enter(struct hot *h, struct block *block)
+{
+    if (__builtin_expect(
+            h->far_left < block->timing.count || !timing_far_fetched(h->timing, &block->timing), 0))
+        detail_enter(h, block);
+    else
+        hot_far(h, block);
+}
+
+/* An access of the last block, as a word of the ring. */
 static inline void hot_access(struct hot *h, uint64_t word)
 {
     if (h->far)

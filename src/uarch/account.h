@@ -205,6 +205,12 @@ struct timing_predictor {
     uint32_t ras_top, ras_mask;
 };
 uint64_t timing_branch_key(uint64_t pc);
+static inline void timing_history(struct timing_predictor *p, bool taken)
+{
+    p->history[2] = p->history[2] << 1 | p->history[1] >> 63;
+    p->history[1] = p->history[1] << 1 | p->history[0] >> 63;
+    p->history[0] = p->history[0] << 1 | taken;
+}
 
 /* ---- prefetchers ---- */
 
@@ -442,11 +448,14 @@ static inline uint64_t timing_fetch(struct timing_core *core, struct timing_bloc
 }
 /* A taken branch: how late its target is, in cycles << 16 | parts. */
 uint32_t timing_btb_look(struct timing_core *core, struct timing_block *block);
+static inline bool timing_btb_near(const struct timing_core *core, const struct timing_block *block)
+{
+    return block->place < core->taken_count && core->near_put < core->taken[block->place].near;
+}
 static inline uint32_t timing_btb(struct timing_core *core, struct timing_block *block)
 {
-    if (block->place < core->taken_count && core->near_put < core->taken[block->place].near)
-        return block->late[TIMING_BTB_NEAR];
-    return timing_btb_look(core, block);
+    return timing_btb_near(core, block) ? block->late[TIMING_BTB_NEAR]
+                                        : timing_btb_look(core, block);
 }
 
 #endif

@@ -15,6 +15,12 @@ void timing_far_end(struct timing_core *core, uint64_t cycles)
     core->dispatch = core->retire << 16 | core->begin;
 }
 
+void timing_far_target(struct timing_core *core, struct timing_block *block, uint64_t next)
+{
+    core->counts.mispredict += timing_predict(core, block, next);
+    timing_btb(core, block);
+}
+
 /* Requests come at this time, and none earlier. */
 static void set_time(struct timing_core *core, uint64_t cycles)
 {

@@ -20,50 +20,30 @@ void timing_far_end(struct timing_core *core, uint64_t cycles);
 
 /* ---- blocks ---- */
 
+/* The block is entered at this time. */
 void timing_far_lines(struct timing_core *core, struct timing_block *block, uint64_t cycles);
 
-/*
- * Most branches always go the same way. Once the counter below the tables is sure of such a branch,
- * it teaches the predictor nothing: no table disagrees, because tables only learn from
- * mispredictions.
- */
-static inline bool far_steady(struct timing_core *core, struct timing_block *block, bool taken)
-{
-    struct timing_predictor *p = core->predictor;
-    uint8_t way = taken ? 2 : 1;
-    if (__builtin_expect(block->ways != way, 0)) {
-        block->ways |= way;
-        return false;
-    }
-    if (p->base[((block->next - 4) >> 2) & p->base_mask].state !=
-        (TIMING_COUNTER | (taken ? 7 : 0)))
-        return false;
-    p->history[2] = p->history[2] << 1 | p->history[1] >> 63;
-    p->history[1] = p->history[1] << 1 | p->history[0] >> 63;
-    p->history[0] = p->history[0] << 1 | taken;
-    return true;
-}
+/* The predictor sees a branch, and so do the branch target buffers if it is taken. */
+void timing_far_cond(struct timing_core *core, struct timing_block *block, uint64_t next);
+void timing_far_target(struct timing_core *core, struct timing_block *block, uint64_t next);
 
 /* Control went from the end of the block to next. */
-static inline void timing_far_branch(struct timing_core *core, struct timing_block *block,
-                                     uint64_t next)
+static inline __attribute__((always_inline)) void
+timing_far_branch(struct timing_core *core, struct timing_block *block, uint64_t next)
 {
-    if (block->end == SPEX_UARCH_END_NONE)
-        return;
-    bool taken = block->end > SPEX_UARCH_END_COND || next != block->next;
-    if (block->end != SPEX_UARCH_END_DIRECT &&
-        (block->end != SPEX_UARCH_END_COND || !far_steady(core, block, taken)))
-        core->counts.mispredict += timing_predict(core, block, next);
-    if (taken)
-        timing_btb(core, block);
+    if (block->end == SPEX_UARCH_END_COND)
+        timing_far_cond(core, block, next);
+    else if (block->end > SPEX_UARCH_END_DIRECT)
+        timing_far_target(core, block, next);
+    else if (block->end == SPEX_UARCH_END_DIRECT && !timing_btb_near(core, block))
+        timing_btb_look(core, block);
 }
 
-/* The block is entered at this time. */
-static inline void timing_far_block(struct timing_core *core, struct timing_block *block,
-                                    uint64_t cycles)
+/* Whether entering the block needs no timing_far_lines(). */
+static inline bool timing_far_fetched(const struct timing_core *core,
+                                      const struct timing_block *block)
 {
-    if (__builtin_expect(block->fetched != core->code_generation, 0))
-        timing_far_lines(core, block, cycles);
+    return block->fetched == core->code_generation;
 }
 
 /* ---- accesses: of `size` bytes, by instruction `insn` of the block, at this time ---- */

@@ -3,7 +3,7 @@
  * table sees more of the history than the one below; the one with the longest history that knows
  * the branch decides.
  */
-#include "uarch/account.h"
+#include "uarch/far.h"
 
 #define ODD 0x9e3779b97f4a7c15ull
 
@@ -170,10 +170,9 @@ static inline __attribute__((always_inline)) bool direction(struct timing_predic
     return false;
 }
 
-static bool any_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
+static __attribute__((noinline)) bool long_direction(struct timing_predictor *p, uint64_t key,
+                                                     uint64_t pc, bool taken)
 {
-    if (p->usual)
-        return direction(p, key, pc, taken, 5, false);
     switch (p->tables) {
     case 6:
         return direction(p, key, pc, taken, 6, true);
@@ -184,6 +183,42 @@ static bool any_direction(struct timing_predictor *p, uint64_t key, uint64_t pc,
     default:
         return direction(p, key, pc, taken, p->tables, true);
     }
+}
+
+static inline __attribute__((always_inline)) bool
+any_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
+{
+    return p->usual ? direction(p, key, pc, taken, 5, false) : long_direction(p, key, pc, taken);
+}
+
+/*
+ * Most branches always go the same way. Once the counter below the tables is sure of such a branch,
+ * it teaches the predictor nothing: no table disagrees, because tables only learn from
+ * mispredictions.
+ */
+static inline bool steady(struct timing_predictor *p, struct timing_block *block, bool taken)
+{
+    uint8_t way = taken ? 2 : 1;
+    if (__builtin_expect(block->ways != way, 0)) {
+        block->ways |= way;
+        return false;
+    }
+    return p->base[((block->next - 4) >> 2) & p->base_mask].state ==
+           (TIMING_COUNTER | (taken ? 7 : 0));
+}
+
+void timing_far_cond(struct timing_core *core, struct timing_block *block, uint64_t next)
+{
+    struct timing_predictor *p = core->predictor;
+    const bool taken = next != block->next;
+    bool wrong = false;
+    if (steady(p, block, taken))
+        timing_history(p, taken);
+    else
+        wrong = any_direction(p, block->key, block->next - 4, taken) && !block->foreseen;
+    core->counts.mispredict += wrong;
+    if (taken && !timing_btb_near(core, block))
+        timing_btb_look(core, block);
 }
 
 /* ---- targets ---- */

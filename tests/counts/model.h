@@ -89,7 +89,8 @@ static void follow_far(struct timing_block *block, struct timing_block *next,
                        const uint64_t *access, size_t count, uint64_t cycles)
 {
     const struct spex_op *ops = model.ops[block - model.block];
-    timing_far_block(model.core, block, cycles);
+    if (!timing_far_fetched(model.core, block))
+        timing_far_lines(model.core, block, cycles);
     for (size_t i = 0; i < count; i++) {
         uint64_t va = access[i] & 0xffffffffffff;
         if (ops[access[i] >> 48].flags & SPEX_OPF_LOAD) {
