@@ -18,7 +18,7 @@ void *need(void *memory)
 void need_end(int error, const char *what)
 {
     static bool ending;
-    /* only a program's run has files to keep; for a machine, only the guest's own */
+    /* there are files of a run to mark; a machine has none */
     if (plugin.run)
         task_failed(error);
     if (plugin.user.full && !__atomic_exchange_n(&ending, true, __ATOMIC_RELAXED))
