@@ -1,4 +1,4 @@
-/* Groups of threads that count apart, added up: shards.h says when that is exact. */
+/* Groups counted by separate threads are added up: shards.h says when that is exact. */
 #include "group.h"
 #include "shards.h"
 
@@ -41,17 +41,18 @@ static void *split_group(void *context, unsigned threads)
 /* ---- adding up ---- */
 
 /*
- * First each range of hashes gets a table with the rows of all shards in it. Then these tables are
- * copied one behind the other.
+ * First each range of hashes gets a table with the rows of all shards. Then these tables are copied
+ * one after the other.
  */
 enum { RANGES = JOBS_THREADS, FEW_ROWS = 4096, CACHE_LINE = 64 };
 
 struct group_sum {
     struct spex_group *to, *shards[JOBS_THREADS], *ranges[RANGES];
     unsigned shard_count, bits;
-    size_t rows_at[RANGES], words_at[RANGES]; /* where in `to` those of a range begin */
-    size_t most_words[RANGES];                /* that latencies of a range can take */
-    size_t rows, words;                       /* of all ranges */
+    /* where the rows and words of a range begin in `to` */
+    size_t rows_at[RANGES], words_at[RANGES];
+    size_t most_words[RANGES]; /* the most words that histograms of a range can take */
+    size_t rows, words;        /* sums over all ranges */
 };
 
 struct group_sum *group_sum_new(struct spex_group *to, unsigned threads)
@@ -77,7 +78,7 @@ unsigned group_sum_ranges(struct group_sum *sum)
     return 1u << sum->bits;
 }
 
-/* Rows of a range, some at a time, so that they are on their way when they are added. */
+/* Adds the rows of a range, several at a time, so that they are prefetched. */
 static bool add_rows(struct spex_group *to, const struct spex_group *from,
                      const struct spex_row *const *rows, size_t count)
 {
@@ -126,7 +127,7 @@ bool group_sum_range(struct group_sum *sum, unsigned range)
     return exact;
 }
 
-/* Could one thread have counted these rows, whatever their order, with all their latencies? */
+/* Could a single thread have counted these rows, in any order, with all their latencies? */
 bool group_sum_fits(struct group_sum *sum)
 {
     const struct spex_group *to = sum->to;

@@ -71,14 +71,14 @@ struct lanes_thread {
     struct spex_time_bins intervals;
 };
 
-/* What a run of stretches begins with, or ends with. */
+/* The state at the beginning or end of a run of stretches. */
 struct between {
     struct clock clock;
-    uint64_t position, size; /* of the span there */
+    uint64_t position, size; /* the span at that point */
     bool damaged;
 };
 
-/* Some stretches of a queue, one after the other. */
+/* Consecutive stretches of a queue. */
 struct run {
     struct queue queue;
     uint32_t first, end;
@@ -89,7 +89,7 @@ struct run {
 
 struct runs {
     struct lanes lanes;
-    struct run *list; /* in order of queues */
+    struct run *list; /* ordered by queue */
     size_t *order;    /* the longest first */
     size_t count;
     _Atomic bool inexact;
@@ -170,7 +170,7 @@ static bool read_run(struct lanes_thread *thread, struct run *run)
         analysis_order = 0;
     }
     run->behind = between_of(q);
-    if (q->stretch == run->end) /* the next run's */
+    if (q->stretch == run->end) /* it belongs to the next run */
         lane->analysis->done -= q->span.size;
     return true;
 }
@@ -264,7 +264,10 @@ void lanes_end(struct lanes *lanes)
 
 /* ---- runs ---- */
 
-/* What its times depend on reaches far back if the kernel's calls have to be guessed. */
+/*
+ * If the kernel's calls have to be guessed, its times depend on records far back, so it is one
+ * stretch.
+ */
 static uint32_t stretches_of(const struct spex_analysis *a, size_t queue)
 {
     const bool far = a->user_only && a->options.want & SPEX_WANT_SPENT;
@@ -287,7 +290,7 @@ static int by_bytes(const void *x, const void *y, void *context)
     return m != n ? (m > n ? -1 : 1) : i < j ? -1 : i > j;
 }
 
-/* A queue in runs of which each thread would get a few. */
+/* Cuts a queue into runs, so that each thread gets a few. */
 static void cut_queue(struct runs *runs, size_t queue, uint64_t most)
 {
     struct spex_analysis *a = runs->lanes.analysis;
@@ -329,7 +332,7 @@ static void start(struct runs *runs, struct spex_analysis *a, struct shards *sha
     }
 }
 
-/* Whether a run began with what the one before it ended with. */
+/* Did a run begin with the state in which the one before it ended? */
 static bool follows(const struct run *before, const struct run *run)
 {
     const struct between *x = &before->behind, *y = &run->before;

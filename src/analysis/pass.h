@@ -80,11 +80,13 @@ struct queue {
     struct spex_reader *reader; /* shared unless queues are merged */
     uint64_t samples;
     bool reading;
-    /* Of its stretches (perfdata/spans.h): the number in the file of the first; which one is being
-     * read, and where to end; the span read last begins the next. */
+    /*
+     * Stretches of the queue (perfdata/spans.h): the file's number for the first; the one being
+     * read, and where to stop; the span read last begins the next stretch.
+     */
     uint32_t first_stretch, stretch, stretch_end;
     bool turn;
-    bool looking; /* at what lies before its first stretch: nothing of that is counted */
+    bool looking; /* reading what lies before its first stretch, which is not counted */
     /*
      * The last record's thread and maps, and the timestamps for which they are valid (raw
      * timestamps, so that none needs converting).

@@ -17,7 +17,7 @@ static void note_damage(struct lane *lane, struct queue *q, const struct spex_da
     lane->totals.damaged_bytes += damage->size;
 }
 
-/* A raw stream in chunks; the cut record at the end of one is read again with the next. */
+/* Reads a raw stream in chunks; a record cut off at the end of one is read again with the next. */
 static bool next_raw(struct spex_analysis *a, struct queue *q)
 {
     ssize_t n;
@@ -78,7 +78,7 @@ static bool next_span(struct lane *lane, struct queue *q)
     return true;
 }
 
-/* A record cut by the end of the span comes again with the next one. */
+/* Keeps a record that is cut off at the end of the span, to be read again with the next one. */
 static void keep_rest(struct spex_analysis *a, struct queue *q)
 {
     size_t read = (size_t)(spex_reader_position(q->reader) - q->span.file_offset);
@@ -117,7 +117,7 @@ void queue_share(struct lane *lane, struct queue *q, const struct spex_record *r
     clock_share(&q->clock, &rules, records, count, spent);
 }
 
-/* The stacks and allocations of a batch. */
+/* Reads the stacks and allocations of a batch. */
 static void join_stacks(struct spex_analysis *a, struct queue *q)
 {
     uint64_t times[BATCH];

@@ -35,17 +35,17 @@ struct edge {
     double pull; /* potential of `to` minus that of `from` */
 };
 
-/* The flow of a run goes into another one beside, which it calls. */
+/* The flow of a run continues into another run beside it, which it calls. */
 struct call {
     uint32_t run, to;
 };
 
-/* Straight code from `head` on. Its branch has edges of its own if it is conditional. */
+/* Straight code from `head` on. If its branch is conditional, that branch has separate edges. */
 struct run {
     uint32_t head, last, length, samples, sampled;
     uint32_t edge;
     bool entered, conditional;
-    double come, noise; /* flow that comes by calls, and its variance */
+    double come, noise; /* flow that arrives through calls, and its variance */
 };
 
 struct flows {
@@ -85,7 +85,7 @@ static void follow_target(struct replayer *r, uint32_t at, unsigned beyond)
         follow(r, to, beyond - 1);
 }
 
-/* Marks the code from a site on that may be executed. */
+/* Marks the code that may be executed from a site on. */
 static void follow(struct replayer *r, uint32_t at, unsigned beyond)
 {
     while (at != REPLAY_NONE && r->sites[at].reached <= beyond) {
@@ -103,7 +103,7 @@ static void follow(struct replayer *r, uint32_t at, unsigned beyond)
     }
 }
 
-/* Where an indirect call always goes, or REPLAY_NONE. */
+/* The only target of an indirect call, or REPLAY_NONE. */
 static uint32_t only_target(const struct replay_seen *seen)
 {
     return seen && seen->targets && !seen->targets[1].count ? seen->targets[0].site : REPLAY_NONE;
@@ -138,7 +138,7 @@ static uint32_t run_of(const struct replayer *r, uint32_t site)
                : REPLAY_NONE;
 }
 
-/* For now of sites. */
+/* Uses numbers of sites for now. */
 static void add_call(struct replayer *r, struct flows *f, uint32_t at)
 {
     const struct replay_site *site = &r->sites[at];
@@ -174,7 +174,7 @@ static void add_run(struct replayer *r, struct flows *f, uint32_t head)
     f->runs[f->count++] = run;
 }
 
-/* The runs after one: straight on, and where its branch goes. */
+/* The runs that may follow a run: straight on, and the target of its branch. */
 static void ways_of(const struct replayer *r, const struct run *run, uint32_t to[WAYS])
 {
     const struct replay_site *last = &r->sites[run->last];
@@ -184,7 +184,7 @@ static void ways_of(const struct replayer *r, const struct run *run, uint32_t to
     to[TAKEN] = jumps && last->target_known ? run_of(r, last->target) : REPLAY_NONE;
 }
 
-/* Where flow comes into a run: a junction if all that comes is known. */
+/* The junction where flow enters a run; NOWHERE if not all of that flow is known. */
 static uint32_t junction_of(const struct replayer *r, const struct flows *f, uint32_t run)
 {
     return run == REPLAY_NONE || !f->runs[run].entered || r->sites[f->runs[run].head].open ? NOWHERE
@@ -256,7 +256,7 @@ static void connect(struct replayer *r, struct flows *f)
 
 /* ---- least squares ---- */
 
-/* What the junctions of each edge pull it by; a call pulls the run that it is in. */
+/* Computes the pull on each edge from its junctions; a call pulls the run that it is in. */
 static void pull_all(struct flows *f, const double *by)
 {
     for (uint32_t i = 0; i < f->edge_count; i++) {
@@ -267,7 +267,7 @@ static void pull_all(struct flows *f, const double *by)
         f->edges[f->runs[f->calls[i].run].edge].pull += by[f->calls[i].to];
 }
 
-/* Adds what each edge brings to its junctions: pull, times its variance. */
+/* Adds each edge's contribution to its junctions: pull times variance. */
 static void give_all(const struct flows *f, double *to)
 {
     for (uint32_t i = 0; i < f->edge_count; i++) {
@@ -291,7 +291,7 @@ static double product(const double *a, const double *b, uint32_t count)
     return sum;
 }
 
-/* What comes to junctions and does not go, and how much their potentials change. */
+/* Computes the flow that enters junctions without leaving, and how much their potentials change. */
 static double begin(struct flows *f)
 {
     const uint32_t n = f->junctions;

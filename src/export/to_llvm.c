@@ -176,7 +176,7 @@ static void raise_body(struct llvm *l, uint32_t node, uint64_t site, uint64_t co
         l->bodies[n].count = count;
 }
 
-/* An instruction that was executed so often, or 0 times. */
+/* Counts an instruction that was executed this often, or 0 times. */
 static void add_instruction(struct llvm *l, uint64_t address, uint64_t count)
 {
     struct spex_module *module = l->flows->module;
