@@ -30,6 +30,8 @@ struct strand {
     struct piece piece;
     uint64_t *keys; /* one per record: its time */
     uint32_t *stacks, *allocs;
+    size_t room; /* records */
+    unsigned reader;
     size_t at, take; /* samples passed on so far; samples before the end of this round */
     bool ended;
 };
@@ -58,7 +60,7 @@ struct rounds {
     /* Call stacks are read through the file's one cursor into the file's one table, which numbers
      * them as they come: by one thread, and in the same order whatever the number of lanes. */
     unsigned readers;
-    size_t room; /* records of a strand */
+    struct jobs_pool *pool;
     enum spex_status status;
     const struct spex_sink_slices *how;
     void *context;
@@ -111,11 +113,11 @@ static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
     struct queue *q = s->queue;
     const size_t batch = r->analysis->batch;
     bool more = !s->ended;
-    if (s->ended || left_of(s) > r->room / 2)
+    if (s->ended || left_of(s) + batch > s->room)
         return;
     move_rest(s);
     struct piece *p = &s->piece;
-    while (more && p->count + batch <= r->room) {
+    while (more && p->count + batch <= s->room) {
         struct piece next = *p;
         const size_t at = p->count;
         next.records += at;
@@ -147,9 +149,11 @@ static void read_on(struct rounds *r, struct lane *lane, struct strand *s)
 /* The queues of a lane stay with it: their thread states belong to the lane. */
 static void read_queues(struct rounds *r, size_t reader)
 {
-    for (size_t i = reader; i < r->analysis->queue_count; i += r->readers)
-        read_on(r, lanes_get(&r->lanes, (unsigned)(i % r->lanes.count)),
-                &r->strands[r->lanes.order[i]]);
+    for (size_t i = 0; i < r->analysis->queue_count; i++) {
+        struct strand *s = &r->strands[r->lanes.order[i]];
+        if (r->readers == 1 || s->reader == reader)
+            read_on(r, lanes_get(&r->lanes, s->reader), s);
+    }
 }
 
 static void read_some(void *user, size_t job, unsigned thread)
@@ -327,12 +331,38 @@ static void run_slice(void *user, size_t slice, unsigned thread)
 
 /* ---- rounds ---- */
 
-/* Room for the records of a queue: an equal part of the file's, at least two batches. */
-static size_t room_of(const struct spex_analysis *a, unsigned threads)
+static uint64_t length_of(const struct spex_analysis *a, size_t queue)
 {
-    const size_t all = threads > 1 ? 2 * RECORDS : RECORDS;
-    const size_t batches = all / a->queue_count / a->batch;
-    return (batches > 2 ? batches : 2) * a->batch;
+    return a->file ? spex_perfdata_queue(a->file, queue)->bytes : 1;
+}
+
+/*
+ * Room for the records of each queue: of the file's, a part by its length, so that a round reads
+ * about the same stretch of time of all, but at least some batches, since less than one may be left
+ * of the last round. The longest is given first, to the reader who has least.
+ */
+static void share_out(struct rounds *r, unsigned threads)
+{
+    enum { EACH = 1 << 14 }; /* records */
+    struct spex_analysis *a = r->analysis;
+    const size_t all = r->readers > 4   ? (size_t)EACH * r->readers
+                       : r->readers > 1 ? 2 * RECORDS
+                                        : RECORDS;
+    const size_t least = r->readers > 1 ? 4 : 2;
+    uint64_t sum = 0, given[JOBS_THREADS] = {0};
+    for (size_t i = 0; i < a->queue_count; i++)
+        sum += length_of(a, i);
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct strand *s = &r->strands[r->lanes.order[i]];
+        const uint64_t length = length_of(a, r->lanes.order[i]);
+        const size_t batches =
+            (size_t)((double)all * (double)length / (double)(sum + !sum)) / a->batch;
+        s->room = (batches > least ? batches : least) * a->batch;
+        for (unsigned n = 1; n < threads; n++)
+            if (given[n] < given[s->reader])
+                s->reader = n;
+        given[s->reader] += length + 1;
+    }
 }
 
 static void start(struct rounds *r, struct spex_analysis *a, unsigned threads)
@@ -342,32 +372,36 @@ static void start(struct rounds *r, struct spex_analysis *a, unsigned threads)
     const bool allocs = a->allocs && a->options.want & SPEX_WANT_ALLOC;
     r->strands = memory_get(queues, sizeof *r->strands);
     r->readers = stacks || allocs ? 1 : threads;
-    r->room = room_of(a, r->readers);
+    r->marks = memory_get(queues * MARKS, sizeof *r->marks);
+    lanes_start(&r->lanes, a, threads, NULL);
+    share_out(r, threads);
+    size_t all = 0;
     for (size_t i = 0; i < queues; i++) {
         struct strand *s = &r->strands[i];
         s->queue = &a->queues[i];
-        piece_init(&s->piece, r->room);
-        s->keys = memory_get(r->room, sizeof *s->keys);
+        piece_init(&s->piece, s->room);
+        s->keys = memory_get(s->room, sizeof *s->keys);
         if (stacks)
-            s->stacks = memory_get(r->room, sizeof *s->stacks);
+            s->stacks = memory_get(s->room, sizeof *s->stacks);
         if (allocs)
-            s->allocs = memory_get(r->room, sizeof *s->allocs);
+            s->allocs = memory_get(s->room, sizeof *s->allocs);
+        all += s->room;
     }
-    r->marks = memory_get(queues * MARKS, sizeof *r->marks);
-    lanes_start(&r->lanes, a, threads, NULL);
     for (unsigned n = 0; n < threads; n++)
-        lanes_get(&r->lanes, n)->sample_most = r->room + 1; /* never flushed from within */
+        lanes_get(&r->lanes, n)->sample_most = all + 1; /* never flushed from within */
     const size_t slots = threads > 1 ? SLICES * (size_t)threads : 1;
-    r->cuts = memory_get((slots > 2 ? slots : queues * r->room / ALONE + 2) + 1, sizeof *r->cuts);
+    r->cuts = memory_get((slots > 2 ? slots : all / ALONE + 2) + 1, sizeof *r->cuts);
     for (size_t i = 0; i < slots; i++) {
         r->slots[i].item = memory_get(1, r->how->size);
         r->slots[i].sources = memory_get(queues, sizeof *r->slots[i].sources);
     }
     for (size_t i = 0; i < queues && !r->status; i++) {
         struct queue *q = &a->queues[r->lanes.order[i]];
-        r->strands[q->index].ended = !queue_open(a, q, &r->status);
-        q->sources = lane_sources(lanes_get(&r->lanes, (unsigned)(i % threads)), q->model);
+        struct strand *s = &r->strands[q->index];
+        s->ended = !queue_open(a, q, &r->status);
+        q->sources = lane_sources(lanes_get(&r->lanes, s->reader), q->model);
     }
+    r->pool = jobs_pool_new(threads);
 }
 
 static void run_rounds(struct rounds *r)
@@ -376,12 +410,12 @@ static void run_rounds(struct rounds *r)
     const struct jobs reading = {r, r->readers, read_some};
     for (bool ended = false; !ended && !analysis_ends(a);) {
         spex_analysis_together(a, true);
-        jobs_run(&reading, r->readers);
+        jobs_pool_run(r->pool, &reading);
         const size_t total = take(r);
         cut(r, total);
         r->put = 0;
         const struct jobs merging = {r, total ? r->slice_count : 0, run_slice};
-        jobs_run(&merging, r->lanes.count);
+        jobs_pool_run(r->pool, &merging);
         spex_analysis_together(a, false);
         ended = true;
         for (size_t i = 0; i < a->queue_count; i++) {
@@ -394,6 +428,7 @@ static void run_rounds(struct rounds *r)
 
 static void end(struct rounds *r)
 {
+    jobs_pool_free(r->pool);
     for (size_t i = 0; r->strands && i < r->analysis->queue_count; i++) {
         struct strand *s = &r->strands[i];
         piece_fini(&s->piece);

@@ -1,6 +1,7 @@
 #include "base/jobs.h"
 
 #include "base/memory.h"
+#include "base/spin.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -9,39 +10,127 @@
 #include <stdio.h>
 #include <string.h>
 
-struct taking {
-    const struct jobs *jobs;
+struct jobs_pool {
     struct memory *account;
+    const struct jobs *jobs; /* NULL: the threads end */
     atomic_size_t next;
-    atomic_uint started;
+    atomic_uint runs, started, left; /* runs so far; threads: started, yet to end this run */
+    unsigned count;                  /* threads beside the caller's */
+    pthread_mutex_t lock;
+    pthread_cond_t begun, ended;
+    pthread_t others[JOBS_THREADS];
 };
 
-static void take_all(struct taking *t, unsigned thread)
+static void take_all(struct jobs_pool *p, unsigned thread)
 {
     size_t job;
-    while ((job = atomic_fetch_add(&t->next, 1)) < t->jobs->count)
-        t->jobs->run(t->jobs->user, job, thread);
+    while ((job = atomic_fetch_add(&p->next, 1)) < p->jobs->count)
+        p->jobs->run(p->jobs->user, job, thread);
+}
+
+/* Until there is a further run. Spins first: runs often follow each other closely. */
+static void wait_for_run(struct jobs_pool *p, unsigned seen)
+{
+    for (unsigned i = 0; i < SPIN_TURNS && atomic_load(&p->runs) == seen; i++)
+        spin_relax();
+    if (atomic_load(&p->runs) != seen)
+        return;
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load(&p->runs) == seen)
+        pthread_cond_wait(&p->begun, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void wait_for_others(struct jobs_pool *p)
+{
+    for (unsigned i = 0; i < SPIN_TURNS && atomic_load(&p->left); i++)
+        spin_relax();
+    if (!atomic_load(&p->left))
+        return;
+    pthread_mutex_lock(&p->lock);
+    while (atomic_load(&p->left))
+        pthread_cond_wait(&p->ended, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static void *run(void *argument)
 {
-    struct taking *t = argument;
-    memory_enter(t->account);
-    take_all(t, atomic_fetch_add(&t->started, 1) + 1);
-    return NULL;
+    struct jobs_pool *p = argument;
+    memory_enter(p->account);
+    const unsigned thread = atomic_fetch_add(&p->started, 1) + 1;
+    for (unsigned seen = 0;; seen++) { /* no run is over before all threads have ended it */
+        wait_for_run(p, seen);
+        if (!p->jobs)
+            return NULL;
+        take_all(p, thread);
+        if (atomic_fetch_sub(&p->left, 1) == 1) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->ended);
+            pthread_mutex_unlock(&p->lock);
+        }
+    }
+}
+
+static void begin_run(struct jobs_pool *p, const struct jobs *jobs)
+{
+    p->jobs = jobs;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->left, p->count);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->runs, 1);
+    pthread_cond_broadcast(&p->begun);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void pool_start(struct jobs_pool *p, unsigned threads)
+{
+    p->account = memory_current();
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->begun, NULL);
+    pthread_cond_init(&p->ended, NULL);
+    while (p->count + 1 < threads && p->count < JOBS_THREADS - 1 &&
+           !pthread_create(&p->others[p->count], NULL, run, p))
+        p->count++;
+}
+
+static void pool_end(struct jobs_pool *p)
+{
+    begin_run(p, NULL);
+    for (unsigned i = 0; i < p->count; i++)
+        pthread_join(p->others[i], NULL);
+    pthread_cond_destroy(&p->ended);
+    pthread_cond_destroy(&p->begun);
+    pthread_mutex_destroy(&p->lock);
+}
+
+struct jobs_pool *jobs_pool_new(unsigned threads)
+{
+    struct jobs_pool *p = memory_get(1, sizeof *p);
+    pool_start(p, threads);
+    return p;
+}
+
+void jobs_pool_run(struct jobs_pool *p, const struct jobs *jobs)
+{
+    begin_run(p, jobs);
+    take_all(p, 0);
+    wait_for_others(p);
+}
+
+void jobs_pool_free(struct jobs_pool *p)
+{
+    if (!p)
+        return;
+    pool_end(p);
+    memory_free(p);
 }
 
 void jobs_run(const struct jobs *jobs, unsigned threads)
 {
-    struct taking t = {.jobs = jobs, .account = memory_current()};
-    pthread_t others[JOBS_THREADS];
-    unsigned count = 0;
-    while (count + 1 < threads && count + 1 < jobs->count && count < JOBS_THREADS - 1 &&
-           !pthread_create(&others[count], NULL, run, &t))
-        count++;
-    take_all(&t, 0);
-    for (unsigned i = 0; i < count; i++)
-        pthread_join(others[i], NULL);
+    struct jobs_pool pool = {0};
+    pool_start(&pool, jobs->count < threads ? (unsigned)jobs->count : threads);
+    jobs_pool_run(&pool, jobs);
+    pool_end(&pool);
 }
 
 /* The limit that cpu.max of a control group sets, rounded up; 0: no limit, or no such file. */

@@ -22,6 +22,15 @@ struct jobs {
  */
 void jobs_run(const struct jobs *jobs, unsigned threads);
 
+/*
+ * Threads that stay for several runs, one after the other; they are for the thread that made them
+ * to use. Ends the command if memory runs out.
+ */
+struct jobs_pool;
+struct jobs_pool *jobs_pool_new(unsigned threads);
+void jobs_pool_run(struct jobs_pool *pool, const struct jobs *jobs);
+void jobs_pool_free(struct jobs_pool *pool);
+
 /* CPUs that this process may use, by its affinity and its control group's quota. */
 unsigned jobs_cpus(void);
 

@@ -1,6 +1,7 @@
 #include "base/stages.h"
 
 #include "base/memory.h"
+#include "base/spin.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -18,23 +19,13 @@ struct stages {
     pthread_cond_t change;
 };
 
-static inline void relax(void)
-{
-#if defined __x86_64__ || defined __i386__
-    __builtin_ia32_pause();
-#elif defined __aarch64__
-    __asm__ volatile("isb" ::: "memory");
-#endif
-}
-
 /* Spin first: the turn usually comes before a thread could go to sleep and wake up. */
 static void wait_for_turn(struct stages *s, unsigned stage, size_t item)
 {
-    enum { SOON = 2000 };
-    for (unsigned i = 0; i < SOON; i++) {
+    for (unsigned i = 0; i < SPIN_TURNS; i++) {
         if (atomic_load(&s->passed[stage]) == item)
             return;
-        relax();
+        spin_relax();
     }
     pthread_mutex_lock(&s->lock);
     atomic_fetch_add(&s->asleep, 1);
