@@ -290,6 +290,7 @@ static void merge_slice(struct rounds *r, struct slot *slot, size_t slice, unsig
             *first = heap[--live];
         sift_down(heap, live, 0);
     }
+    r->how->work(r->context, slot->item, thread, NULL, 0);
 }
 
 /* Puts the next finished slices in order, unless another thread is doing so. */
@@ -465,6 +466,8 @@ static void copy(void *context, void *item, unsigned thread, const struct spex_s
 {
     struct copies *c = item;
     (void)context, (void)thread;
+    if (!count)
+        return;
     if (c->capacity - c->count < count) {
         c->capacity = 2 * c->capacity + count + ALONE;
         c->samples = memory_resize(c->samples, c->capacity, sizeof *c->samples);

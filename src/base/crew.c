@@ -1,12 +1,11 @@
 #include "base/crew.h"
 
 #include "base/memory.h"
+#include "base/spin.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdlib.h>
-
-enum state { IDLE, PASSED, PREPARING, OPEN };
+#include <stdatomic.h>
 
 struct worker {
     struct crew *crew;
@@ -14,45 +13,64 @@ struct worker {
     pthread_t thread;
 };
 
+struct under_way {
+    void *item;
+    size_t done; /* parts */
+};
+
 struct crew {
     struct crew_work work;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum state state;
-    void *item;
-    size_t next, done; /* parts */
-    bool end;
+    struct under_way *items; /* work.items of them, by number */
+    size_t passed, finished; /* items */
+    size_t next, part;       /* the item and its part to be begun next */
+    bool finishing, end;
+    pthread_mutex_t turn_lock;
+    pthread_cond_t turned;
+    atomic_size_t *turns; /* by kind */
+    atomic_uint asleep;   /* threads that wait for a turn; changed with turn_lock held */
     unsigned threads;
     struct worker *workers;
     struct memory *account; /* account of the creator */
 };
 
-/* Does the next piece of work for the current item; false if there is none. The lock is held. */
+static struct under_way *nth(struct crew *c, size_t number)
+{
+    return &c->items[number % c->work.items];
+}
+
+/* Finishes what can be, unless another thread does. The lock is held. */
+static void finish(struct crew *c)
+{
+    while (!c->finishing && c->finished < c->passed && nth(c, c->finished)->done == c->work.parts) {
+        c->finishing = true;
+        pthread_mutex_unlock(&c->lock);
+        c->work.finish(c->work.user, nth(c, c->finished)->item);
+        pthread_mutex_lock(&c->lock);
+        c->finishing = false;
+        c->finished++;
+        pthread_cond_broadcast(&c->changed);
+    }
+}
+
+/* Does the next part; false if there is none. The lock is held. */
 static bool step(struct crew *c, unsigned worker)
 {
-    if (c->state == PASSED) {
-        c->state = PREPARING;
-        pthread_mutex_unlock(&c->lock);
-        c->work.prepare(c->work.user, c->item);
-        pthread_mutex_lock(&c->lock);
-        c->state = OPEN;
-        pthread_cond_broadcast(&c->changed);
-        return true;
-    }
-    if (c->state != OPEN || c->next == c->work.parts)
+    if (c->next == c->passed)
         return false;
-    size_t part = c->next++;
-    assert(part < c->work.parts && c->done <= part);
+    const size_t number = c->next, part = c->part++;
+    struct under_way *u = nth(c, number);
+    assert(number < c->passed && number - c->finished < c->work.items && u->done <= part);
+    if (c->part == c->work.parts) {
+        c->part = 0;
+        c->next++;
+    }
     pthread_mutex_unlock(&c->lock);
-    c->work.part(c->work.user, c->item, part, worker);
+    c->work.part(c->work.user, u->item, number, part, worker);
     pthread_mutex_lock(&c->lock);
-    if (++c->done < c->work.parts)
-        return true;
-    pthread_mutex_unlock(&c->lock);
-    c->work.finish(c->work.user, c->item);
-    pthread_mutex_lock(&c->lock);
-    c->state = IDLE;
-    pthread_cond_broadcast(&c->changed);
+    u->done++;
+    finish(c);
     return true;
 }
 
@@ -62,7 +80,7 @@ static void *run(void *context)
     struct crew *c = w->crew;
     memory_enter(c->account);
     pthread_mutex_lock(&c->lock);
-    while (!c->end || c->state != IDLE)
+    while (!c->end)
         if (!step(c, w->number))
             pthread_cond_wait(&c->changed, &c->lock);
     pthread_mutex_unlock(&c->lock);
@@ -74,9 +92,13 @@ struct crew *crew_new(unsigned threads, const struct crew_work *work)
     struct crew *c = memory_get(1, sizeof *c);
     c->work = *work;
     c->account = memory_current();
+    c->items = memory_get(work->items, sizeof *c->items);
+    c->turns = memory_get(work->turns + 1, sizeof *c->turns);
     c->workers = memory_get(threads + 1, sizeof *c->workers);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, NULL);
+    pthread_mutex_init(&c->turn_lock, NULL);
+    pthread_cond_init(&c->turned, NULL);
     while (c->threads < threads) {
         struct worker *w = &c->workers[c->threads];
         *w = (struct worker){.crew = c, .number = c->threads + 1};
@@ -92,10 +114,10 @@ unsigned crew_threads(const struct crew *c)
     return c->threads;
 }
 
-/* The owner's share of the work. The lock is held. */
-static void help(struct crew *c)
+/* The lock is held. */
+static void wait_for(struct crew *c, size_t finished)
 {
-    while (c->state != IDLE)
+    while (c->finished < finished)
         if (!step(c, 0))
             pthread_cond_wait(&c->changed, &c->lock);
 }
@@ -103,28 +125,64 @@ static void help(struct crew *c)
 void crew_pass(struct crew *c, void *item)
 {
     pthread_mutex_lock(&c->lock);
-    help(c);
-    assert(c->state == IDLE);
-    c->item = item;
-    c->next = c->done = 0;
-    c->state = PASSED;
+    if (c->passed >= c->work.items)
+        wait_for(c, c->passed - c->work.items + 1);
+    assert(c->passed - c->finished < c->work.items);
+    *nth(c, c->passed++) = (struct under_way){.item = item};
     pthread_cond_broadcast(&c->changed);
     if (!c->threads)
-        help(c);
+        wait_for(c, c->passed);
     pthread_mutex_unlock(&c->lock);
+}
+
+void crew_wait(struct crew *c, size_t items)
+{
+    pthread_mutex_lock(&c->lock);
+    wait_for(c, items);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void crew_turn(struct crew *c, size_t kind, size_t count)
+{
+    for (unsigned i = 0; i < SPIN_TURNS; i++) {
+        if (atomic_load(&c->turns[kind]) >= count)
+            return;
+        spin_relax();
+    }
+    pthread_mutex_lock(&c->turn_lock);
+    atomic_fetch_add(&c->asleep, 1);
+    while (atomic_load(&c->turns[kind]) < count)
+        pthread_cond_wait(&c->turned, &c->turn_lock);
+    atomic_fetch_sub(&c->asleep, 1);
+    pthread_mutex_unlock(&c->turn_lock);
+}
+
+/* Either the sleeper sees that it is over, or this thread sees that there is a sleeper. */
+void crew_next(struct crew *c, size_t kind)
+{
+    atomic_fetch_add(&c->turns[kind], 1);
+    if (!atomic_load(&c->asleep))
+        return;
+    pthread_mutex_lock(&c->turn_lock);
+    pthread_cond_broadcast(&c->turned);
+    pthread_mutex_unlock(&c->turn_lock);
 }
 
 void crew_free(struct crew *c)
 {
     pthread_mutex_lock(&c->lock);
-    help(c);
+    wait_for(c, c->passed);
     c->end = true;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
     for (unsigned i = 0; i < c->threads; i++)
         pthread_join(c->workers[i].thread, NULL);
+    pthread_cond_destroy(&c->turned);
+    pthread_mutex_destroy(&c->turn_lock);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     memory_free(c->workers);
+    memory_free(c->turns);
+    memory_free(c->items);
     memory_free(c);
 }

@@ -82,8 +82,9 @@ static bool make(void *context, int fd)
     out_init(&out, fd);
     w->job.out = &out;
     export_begin(w->format, &w->job);
-    w->profile->status =
-        w->format->sink ? profile_run(w->profile, (struct spex_sink){w->format->sink, &w->job}) : 0;
+    const struct spex_sink sink = {
+        .call = w->format->sink, .context = &w->job, .slices = w->job.slices};
+    w->profile->status = sink.call ? profile_run(w->profile, sink) : 0;
     enum spex_status status = export_end(w->format, &w->job);
     bool ok = !status && !w->profile->status;
     int error = out_fini(&out);

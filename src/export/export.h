@@ -31,7 +31,7 @@ struct export_settings {
     const char *filters;        /* text of the filters, for people */
     const char *version;        /* version of spex */
     struct export_fleet *fleet; /* clickhouse only */
-    unsigned threads;           /* parquet: with 2 or more, another thread makes its pages */
+    unsigned threads;           /* parquet: that make its rows, and its pages */
 };
 
 struct clickhouse;
@@ -55,6 +55,8 @@ struct export_job {
     const struct export_settings *settings;
     struct tables *tables; /* side tables that the pass also fills; NULL: none */
     struct export_source source;
+    /* set by begin: how several threads take samples; NULL: by the format's sink alone */
+    const struct spex_sink_slices *slices;
     struct out notes; /* lines of text */
     struct spex_error error;
     void *state; /* the format's */

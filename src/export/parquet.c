@@ -25,13 +25,34 @@ void parquet_take_error(struct parquet *p, const struct parquet_maker *m)
         p->out->error = m->error;
 }
 
+/* The fields, so many bytes apart. */
+static struct parquet_column *new_columns(const struct parquet_field *fields, size_t apart,
+                                          size_t count)
+{
+    struct parquet_column *columns = memory_get(count, sizeof *columns);
+    for (size_t i = 0; i < count; i++)
+        column_init(&columns[i],
+                    (const struct parquet_field *)(const void *)((const char *)fields + i * apart));
+    return columns;
+}
+
+struct parquet_column *parquet_columns(const struct parquet *p)
+{
+    return new_columns(&p->columns->field, sizeof *p->columns, p->column_count);
+}
+
+void parquet_columns_free(const struct parquet *p, struct parquet_column *columns)
+{
+    for (size_t i = 0; i < p->column_count; i++)
+        column_fini(&columns[i]);
+    free(columns);
+}
+
 void parquet_begin(struct parquet *p, struct out *out, const char *name,
                    const struct parquet_field *fields, size_t count)
 {
     *p = (struct parquet){.out = out, .name = name, .column_count = count};
-    p->columns = memory_get(count, sizeof *p->columns);
-    for (size_t i = 0; i < count; i++)
-        column_init(&p->columns[i], &fields[i]);
+    p->columns = new_columns(fields, sizeof *fields, count);
     out_init(&p->groups, -1);
     parquet_maker_init(&p->maker);
     put(p, magic, 4);
@@ -40,7 +61,9 @@ void parquet_begin(struct parquet *p, struct out *out, const char *name,
 void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
                          size_t rows, const uint32_t *used, size_t used_count)
 {
-    parquet_make_mapped(&p->maker, &p->columns[column], map, ids, rows, used, used_count);
+    parquet_plan_mapped(&p->maker, &p->columns[column], map, ids, rows, used, used_count);
+    parquet_pack(&p->maker, &p->columns[column]);
+    parquet_add(&p->maker, &p->columns[column]);
 }
 
 /* ---- row groups ---- */
@@ -181,22 +204,22 @@ static void put_meta_data(struct thrift *t, const struct parquet_column *c,
     thrift_end(t);
 }
 
-void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
+void parquet_group_end(struct parquet *p, struct parquet_column *columns, uint64_t rows, int sorted)
 {
     struct chunk *chunks = memory_get(p->column_count, sizeof *chunks);
     uint64_t uncompressed = 0, compressed = 0;
     for (size_t i = 0; i < p->column_count; i++) {
-        write_chunk(p, &p->columns[i], &chunks[i]);
-        uncompressed += p->columns[i].uncompressed;
+        write_chunk(p, &columns[i], &chunks[i]);
+        uncompressed += columns[i].uncompressed;
         compressed += chunks[i].compressed;
     }
     for (size_t i = 0; i < p->column_count; i++) {
-        if (write_column_index(p, &p->columns[i])) {
+        if (write_column_index(p, &columns[i])) {
             chunks[i].column_index = p->written;
             chunks[i].column_index_size = (uint32_t)p->maker.header.size;
             put(p, p->maker.header.data, p->maker.header.size);
         }
-        write_offset_index(p, &p->columns[i], chunks[i].data);
+        write_offset_index(p, &columns[i], chunks[i].data);
         chunks[i].offset_index = p->written;
         chunks[i].offset_index_size = (uint32_t)p->maker.header.size;
         put(p, p->maker.header.data, p->maker.header.size);
@@ -207,7 +230,7 @@ void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
     for (size_t i = 0; i < p->column_count; i++) {
         thrift_begin(&t);
         thrift_i64(&t, 2, chunks[i].start);
-        put_meta_data(&t, &p->columns[i], &chunks[i]);
+        put_meta_data(&t, &columns[i], &chunks[i]);
         thrift_i64(&t, 4, chunks[i].offset_index);
         thrift_i32(&t, 5, chunks[i].offset_index_size);
         if (chunks[i].column_index) {
@@ -215,7 +238,7 @@ void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
             thrift_i32(&t, 7, chunks[i].column_index_size);
         }
         thrift_end(&t);
-        column_clear(&p->columns[i]);
+        column_clear(&columns[i]);
     }
     thrift_i64(&t, 2, uncompressed);
     thrift_i64(&t, 3, rows);
@@ -362,9 +385,7 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
     put(p, length, 4);
     put(p, magic, 4);
     parquet_take_error(p, &p->maker);
-    for (size_t i = 0; i < p->column_count; i++)
-        column_fini(&p->columns[i]);
-    free(p->columns);
+    parquet_columns_free(p, p->columns);
     out_fini(&p->groups);
     parquet_maker_fini(&p->maker);
 }

@@ -52,15 +52,14 @@ struct parquet_column {
     uint32_t *slots; /* 1 + entry by hash; of numbers of few bits by their value */
     size_t slot_count;
     bool by_value;
-    bool no_dictionary, many; /* no dictionary in this group; it grew too large in the one before */
+    bool no_dictionary; /* in this group */
     uint64_t rows, nulls, uncompressed;
     unsigned encodings; /* a bit each */
     unsigned dictionary_pages, other_pages, other_encoding;
     struct parquet_range range;
 };
 
-/* Scratch memory to make pages with. Columns are independent, so several threads may make pages of
- * different columns, each with its own maker. */
+/* Scratch memory to make pages with, and the page that is being made. */
 struct parquet_maker {
     struct out body, packed, header;
     uint32_t *indices;
@@ -68,6 +67,15 @@ struct parquet_maker {
     size_t room; /* rows that these hold */
     ZSTD_CCtx *zstd;
     int error;
+    struct {
+        int encoding;
+        size_t rows, count;     /* count: of those that are not null */
+        const uint64_t *values; /* not in a dictionary */
+        const uint8_t *defined;
+        unsigned width; /* bits of an index */
+        bool same;      /* all have the first index */
+        struct parquet_range range;
+    } page;
 };
 void parquet_maker_init(struct parquet_maker *maker);
 void parquet_maker_fini(struct parquet_maker *maker);
@@ -98,18 +106,33 @@ uint32_t parquet_entry_text(struct parquet_column *column, const char *text, siz
  */
 void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
-/* These make a page on any thread. numbers: `count` values, for the rows where defined is 1. */
-void parquet_make_mapped(struct parquet_maker *maker, struct parquet_column *column,
+/*
+ * A page in three steps: it is planned, pages of a column in their order; packed, on any thread;
+ * and added, in their order again. numbers: `count` values, for the rows where defined is 1; both
+ * must stay until the page is packed.
+ */
+void parquet_plan_mapped(struct parquet_maker *maker, struct parquet_column *column,
                          const uint32_t *map, const uint32_t *ids, size_t rows,
                          const uint32_t *used, size_t used_count);
-void parquet_make_numbers(struct parquet_maker *maker, struct parquet_column *column,
+void parquet_plan_numbers(struct parquet_maker *maker, struct parquet_column *column,
                           const uint64_t *values, size_t count, const uint8_t *defined,
                           size_t rows);
+void parquet_pack(struct parquet_maker *maker, const struct parquet_column *column);
+void parquet_add(struct parquet_maker *maker, struct parquet_column *column);
 /* After the last page that a maker has made. */
 void parquet_take_error(struct parquet *file, const struct parquet_maker *maker);
 
-/* All columns must have the same rows. sorted: number of a column that never falls, or -1. */
-void parquet_group_end(struct parquet *file, uint64_t rows, int sorted);
+/*
+ * All columns must have the same rows. sorted: number of a column that never falls, or -1. columns:
+ * the file's, or others with the same fields, so that a group can be begun before the one before it
+ * is written.
+ */
+void parquet_group_end(struct parquet *file, struct parquet_column *columns, uint64_t rows,
+                       int sorted);
+struct parquet_column *parquet_columns(const struct parquet *file);
+void parquet_columns_free(const struct parquet *file, struct parquet_column *columns);
+/* After the last page of a group was planned: the next one need not try a dictionary. */
+bool parquet_gave_up(const struct parquet_column *column);
 
 struct parquet_note {
     const char *key, *value;

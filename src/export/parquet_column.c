@@ -51,10 +51,15 @@ void column_fini(struct parquet_column *c)
     free(c->slots);
 }
 
+/* It grew too large at once. */
+bool parquet_gave_up(const struct parquet_column *c)
+{
+    return c->no_dictionary && !c->dictionary_pages;
+}
+
 void column_clear(struct parquet_column *c)
 {
-    c->many = c->no_dictionary && !c->dictionary_pages;
-    c->no_dictionary = c->many;
+    c->no_dictionary = parquet_gave_up(c);
     c->pages.size = c->plain_size = 0;
     c->index.count = c->entry_count = 0;
     memset(c->slots, 0, c->slot_count * sizeof *c->slots);
@@ -254,38 +259,6 @@ static void compress(struct parquet_maker *m, const char *data, size_t size)
         m->packed.size = n;
 }
 
-/* Appends the page in body to the column's pages. */
-static void finish_page(struct parquet_maker *m, struct parquet_column *c, size_t rows,
-                        size_t nulls, int encoding, const struct parquet_range *range)
-{
-    struct parquet_page *page = vec_push(&c->index);
-    compress(m, m->body.data, m->body.size);
-    page_header(m, DATA_PAGE, m->body.size, rows, encoding);
-    if (!page) {
-        m->error = ENOMEM;
-        return;
-    }
-    *page = (struct parquet_page){.offset = c->pages.size,
-                                  .size = (uint32_t)(m->header.size + m->packed.size),
-                                  .first_row = c->rows,
-                                  .nulls = nulls,
-                                  .range = *range};
-    out_bytes(&c->pages, m->header.data, m->header.size);
-    out_bytes(&c->pages, m->packed.data, m->packed.size);
-    c->rows += rows;
-    c->nulls += nulls;
-    c->uncompressed += m->header.size + m->body.size;
-    c->encodings |= 1u << encoding | 1u << RLE;
-    if (encoding == RLE_DICTIONARY)
-        c->dictionary_pages++;
-    else
-        c->other_pages++, c->other_encoding = (unsigned)encoding;
-    if (range->any) {
-        widen(c, &c->range, range->least);
-        widen(c, &c->range, range->most);
-    }
-}
-
 /* Definition levels: their size in four bytes, then the hybrid. */
 static void put_levels(struct parquet_maker *m, const struct parquet_column *c,
                        const uint8_t *defined, size_t count, size_t rows)
@@ -311,16 +284,34 @@ static void take_room(struct parquet_maker *m, size_t rows)
     m->bits = memory_resize(m->bits, rows, 1);
 }
 
-/* Indices of a page, or one for all of it (same). */
-static void put_indices(struct parquet_maker *m, const struct parquet_column *c, size_t count,
-                        bool same)
+/* Notes the page, and counts it in what all of the column's pages have in common. */
+static void plan(struct parquet_maker *m, struct parquet_column *c, int encoding, size_t rows,
+                 size_t count, const struct parquet_range *range)
 {
-    unsigned width = pack_width(c->entry_count ? c->entry_count - 1 : 0);
-    out_char(&m->body, (char)width);
-    if (same)
-        pack_run(&m->body, m->indices[0], count, width);
-    else if (count)
-        pack_indices(&m->body, m->indices, count, width);
+    m->page.encoding = encoding;
+    m->page.rows = rows;
+    m->page.count = count;
+    m->page.range = *range;
+    m->page.width = pack_width(c->entry_count ? c->entry_count - 1 : 0);
+    c->encodings |= 1u << encoding | 1u << RLE;
+    if (encoding == RLE_DICTIONARY)
+        c->dictionary_pages++;
+    else
+        c->other_pages++, c->other_encoding = (unsigned)encoding;
+    if (range->any) {
+        widen(c, &c->range, range->least);
+        widen(c, &c->range, range->most);
+    }
+}
+
+/* Indices of a page, or one for all of it. */
+static void put_indices(struct parquet_maker *m)
+{
+    out_char(&m->body, (char)m->page.width);
+    if (m->page.same)
+        pack_run(&m->body, m->indices[0], m->page.count, m->page.width);
+    else if (m->page.count)
+        pack_indices(&m->body, m->indices, m->page.count, m->page.width);
 }
 
 /* Booleans of a page; how many there are. */
@@ -342,7 +333,7 @@ static size_t map_bits(struct parquet_maker *m, const uint32_t *map, const uint3
     return count;
 }
 
-void parquet_make_mapped(struct parquet_maker *m, struct parquet_column *c, const uint32_t *map,
+void parquet_plan_mapped(struct parquet_maker *m, struct parquet_column *c, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count)
 {
     struct parquet_range range = {0};
@@ -375,16 +366,11 @@ void parquet_make_mapped(struct parquet_maker *m, struct parquet_column *c, cons
             count += entry != PARQUET_NULL;
         }
     }
-    put_levels(m, c, m->levels, count, rows);
-    if (!boolean) {
-        put_indices(m, c, count, same);
-        finish_page(m, c, rows, rows - count, RLE_DICTIONARY, &range);
-        return;
-    }
-    if (same)
+    if (boolean && same)
         memset(m->bits, (int)m->indices[0], count);
-    pack_bools(&m->body, m->bits, count);
-    finish_page(m, c, rows, rows - count, PLAIN, &range);
+    m->page.defined = m->levels;
+    m->page.same = same;
+    plan(m, c, boolean ? PLAIN : RLE_DICTIONARY, rows, count, &range);
 }
 
 static void forget_entries(struct parquet_column *c, size_t before)
@@ -430,30 +416,63 @@ static bool find_entries(struct parquet_maker *m, struct parquet_column *c, cons
         }
         indices[i] = last;
     }
-    put_indices(m, c, count, same && count);
+    m->page.same = same && count;
     *range = found;
     return true;
 }
 
-void parquet_make_numbers(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
+void parquet_plan_numbers(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
                           size_t count, const uint8_t *defined, size_t rows)
 {
     struct parquet_range range = {count, UINT64_MAX, 0};
     take_room(m, rows ? rows : 1);
-    put_levels(m, c, defined, count, rows);
     int encoding = RLE_DICTIONARY;
     if (c->no_dictionary || c->field.ascending || !find_entries(m, c, values, count, &range)) {
         c->no_dictionary = true;
         for (size_t i = 0; i < count; i++)
             extend(&range, values[i]);
         encoding = column_type(&c->field) == INT64 ? DELTA : PLAIN;
-        if (encoding == DELTA)
-            pack_delta(&m->body, values, count);
-        else
-            for (size_t i = 0; i < count; i++)
-                put_plain(&m->body, &c->field, values[i]);
     }
-    finish_page(m, c, rows, rows - count, encoding, &range);
+    m->page.values = values;
+    m->page.defined = defined;
+    plan(m, c, encoding, rows, count, &range);
+}
+
+void parquet_pack(struct parquet_maker *m, const struct parquet_column *c)
+{
+    const size_t count = m->page.count;
+    put_levels(m, c, m->page.defined, count, m->page.rows);
+    if (m->page.encoding == RLE_DICTIONARY)
+        put_indices(m);
+    else if (c->field.type == PARQUET_BOOL)
+        pack_bools(&m->body, m->bits, count);
+    else if (m->page.encoding == DELTA)
+        pack_delta(&m->body, m->page.values, count);
+    else
+        for (size_t i = 0; i < count; i++)
+            put_plain(&m->body, &c->field, m->page.values[i]);
+    compress(m, m->body.data, m->body.size);
+    page_header(m, DATA_PAGE, m->body.size, m->page.rows, m->page.encoding);
+}
+
+void parquet_add(struct parquet_maker *m, struct parquet_column *c)
+{
+    const size_t nulls = m->page.rows - m->page.count;
+    struct parquet_page *page = vec_push(&c->index);
+    if (!page) {
+        m->error = ENOMEM;
+        return;
+    }
+    *page = (struct parquet_page){.offset = c->pages.size,
+                                  .size = (uint32_t)(m->header.size + m->packed.size),
+                                  .first_row = c->rows,
+                                  .nulls = nulls,
+                                  .range = m->page.range};
+    out_bytes(&c->pages, m->header.data, m->header.size);
+    out_bytes(&c->pages, m->packed.data, m->packed.size);
+    c->rows += m->page.rows;
+    c->nulls += nulls;
+    c->uncompressed += m->header.size + m->body.size;
 }
 
 void column_dictionary(struct parquet_maker *m, struct parquet_column *c)

@@ -4,33 +4,50 @@
  * such a column is made with a map from that number to the column's dictionary. Only addresses,
  * times and latencies are kept for every row.
  *
- * The pass gathers rows until they fill a page. The values of new numbers travel with the page, as
- * text, so that other threads can make the columns. Only those threads touch the file; one thread
- * at a time works on a column, and it does not matter which.
+ * Threads of the pass gather the rows of a slice each, with numbers of its own. Slices come in
+ * order then: their numbers become those of the row group, and they are cut into pages. The values
+ * of new numbers travel with the page, as text. Other threads make the columns of several pages at
+ * a time.
  */
 #include "export.h"
+
+#include <spex/sinks.h>
 
 #include "base/memory.h"
 #include "base/name.h"
 #include "base/crew.h"
+#include "base/jobs.h"
+#include "base/vec.h"
 #include "export/origins.h"
 #include "export/parquet.h"
 #include "export/tables.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 enum {
     PAGE_ROWS = 1 << 16,
     GROUP_ROWS = 1 << 20,
-    HELPERS = 7, /* most helpers: columns are of very different sizes */
     STEP = 64,   /* samples whose columns are taken together: they stay in the level 1 cache */
+    APART = 128, /* what threads write */
+    KINDS = EXPORT_FROM_STACK - EXPORT_FROM_THREAD + 1, /* of origins that rows have numbers of */
 };
 
-struct page {
-    struct page *next; /* next in the list of all pages */
-    size_t rows;
-    bool ends_group;
-    uint32_t *numbers[EXPORT_FROMS]; /* numbers of each row's origins */
+/* An origin that occurs in a slice. */
+struct origin {
+    uint64_t key[EXPORT_KEY];
+    size_t row; /* the first that has it */
+    struct spex_sample sample;
+};
+
+/* Rows of a slice. */
+struct rows {
+    struct rows *next; /* in the list of unused ones */
+    size_t count, capacity;
+    unsigned users; /* segments of pages */
+    VEC(struct origin) origins[EXPORT_FROMS];
+    VEC(uint32_t) map[EXPORT_FROMS]; /* the row group's numbers of the first of them */
+    uint32_t *numbers[EXPORT_FROMS]; /* of each row's origins: places in origins */
     uint32_t *present;               /* `present` of each row, with EXPORT_ALWAYS */
     struct {
         uint64_t *values; /* values of the rows that have one */
@@ -38,7 +55,38 @@ struct page {
         uint32_t *texts; /* 1 + start of the row's own text; 0: none */
     } columns[EXPORT_COLUMNS];
     struct out texts; /* each with a 0 after it */
-    struct out fresh; /* values of new numbers: see put_fresh */
+    size_t held;      /* samples yet to become rows */
+    struct spex_sample samples[STEP];
+};
+
+/* State of a thread that gathers rows: the numbers that its origins have had in all its slices. */
+struct gatherer {
+    _Alignas(APART) struct origins numbers;
+    struct {
+        struct {
+            uint32_t slice, place; /* place: of the origin in that slice */
+        } * items;
+        size_t capacity;
+    } latest[EXPORT_FROMS];
+    uint32_t slice;
+};
+
+/* Rows [from, to) of a slice, which are in a page. */
+struct segment {
+    struct rows *rows;
+    size_t from, to;
+    uint32_t *own_map[EXPORT_FROMS]; /* as rows->map; NULL: that */
+};
+
+struct page {
+    size_t rows;
+    unsigned group;
+    bool begins_group, ends_group;
+    bool sorted; /* by time, so far, in its group */
+    VEC(struct segment) segments;
+    uint32_t *numbers[EXPORT_FROMS], *used[EXPORT_FROMS]; /* of the rows; each number once */
+    size_t used_count[EXPORT_FROMS];
+    struct out fresh[EXPORT_COLUMNS]; /* values of new numbers: see put_fresh */
 };
 
 /* The set of numbers that occur in a page. */
@@ -52,7 +100,9 @@ struct used {
 /* State of a thread that makes columns. */
 struct maker {
     struct parquet_maker parquet;
-    struct used own; /* dictionary of texts that rows do not share */
+    struct used used;
+    uint32_t *numbers; /* of texts that rows do not share */
+    uint64_t *values;
     uint8_t *defined;
 };
 
@@ -60,6 +110,7 @@ struct column {
     enum export_column column;
     enum export_from from;
     bool own_text;
+    bool gave_up;  /* in the group before: see parquet.h */
     uint32_t *map; /* dictionary index by number */
     size_t capacity;
 };
@@ -70,108 +121,149 @@ struct table {
     size_t column_count;
     int time;                  /* index of the time column */
     bool wanted[EXPORT_FROMS]; /* whether a column comes from it */
-    /* of the pass */
-    struct origins numbers;
-    struct page *pages, *page; /* pages: one or two; page: the one being filled */
+    struct gatherer *gatherers;
+    unsigned gatherer_count;
+    pthread_mutex_t lock; /* for unused */
+    struct rows *unused;
+    struct rows *rows; /* of samples that come in order */
+    /* of the slices in order */
+    struct ids numbers[EXPORT_FROMS]; /* those of the row group */
+    struct page *pages;               /* one more than can be under way */
+    size_t page_count, passed;        /* passed: pages */
+    size_t ends[2];                   /* pages up to the end of a group; of the last two */
     uint64_t group_rows;
+    unsigned group;
     bool in_group;
     struct crew *crew;
     /* of the file */
     struct parquet file;
-    struct maker makers[1 + HELPERS];
-    struct used used[EXPORT_FROMS];
+    struct parquet_column *groups[2]; /* columns of groups by turns; the first are the file's */
+    struct maker *makers;
+    unsigned maker_count;
     uint32_t *zeros;
     uint64_t written; /* rows of the group */
     bool sorted;
     uint64_t last_time;
 };
 
-/* ---- the pass ---- */
+/* ---- rows of a slice, by threads of the pass ---- */
 
-static struct page *new_page(struct table *t)
+static struct rows *take_rows(struct table *t)
 {
-    struct page *p = memory_get(1, sizeof *p);
+    pthread_mutex_lock(&t->lock);
+    struct rows *r = t->unused;
+    if (r)
+        t->unused = r->next;
+    pthread_mutex_unlock(&t->lock);
+    if (!r) {
+        r = memory_get(1, sizeof *r);
+        out_init(&r->texts, -1);
+    }
+    return r;
+}
+
+static void leave_rows(struct table *t, struct rows *r)
+{
+    r->count = r->texts.size = r->held = 0;
+    for (unsigned from = 0; from < EXPORT_FROMS; from++)
+        r->origins[from].count = r->map[from].count = 0;
+    for (size_t i = 0; i < t->column_count; i++)
+        r->columns[i].count = 0;
+    pthread_mutex_lock(&t->lock);
+    r->next = t->unused;
+    t->unused = r;
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void drop_rows(struct table *t, struct rows *r)
+{
+    if (!__atomic_sub_fetch(&r->users, 1, __ATOMIC_ACQ_REL))
+        leave_rows(t, r);
+}
+
+static void free_rows(struct rows *r)
+{
+    for (unsigned from = 0; from < EXPORT_FROMS; from++) {
+        vec_free(&r->origins[from]);
+        vec_free(&r->map[from]);
+        memory_free(r->numbers[from]);
+    }
+    for (size_t i = 0; i < EXPORT_COLUMNS; i++) {
+        memory_free(r->columns[i].values);
+        memory_free(r->columns[i].texts);
+    }
+    memory_free(r->present);
+    out_fini(&r->texts);
+    memory_free(r);
+}
+
+static void grow_rows(const struct table *t, struct rows *r, size_t n)
+{
+    r->capacity = n;
     for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
-        p->numbers[from] = memory_get(PAGE_ROWS, sizeof *p->numbers[from]);
-    p->present = memory_get(PAGE_ROWS, sizeof *p->present);
+        if (t->wanted[from])
+            r->numbers[from] = memory_resize(r->numbers[from], n, sizeof(uint32_t));
+    r->present = memory_resize(r->present, n, sizeof *r->present);
     for (size_t i = 0; i < t->column_count; i++) {
         if (t->columns[i].own_text)
-            p->columns[i].texts = memory_get(PAGE_ROWS, sizeof(uint32_t));
+            r->columns[i].texts = memory_resize(r->columns[i].texts, n, sizeof(uint32_t));
         else if (t->columns[i].from == EXPORT_FROM_ITSELF)
-            p->columns[i].values = memory_get(PAGE_ROWS + 1, sizeof(uint64_t));
-    }
-    out_init(&p->texts, -1);
-    out_init(&p->fresh, -1);
-    p->next = t->pages;
-    t->pages = p;
-    return p;
-}
-
-static struct page *page_at_hand(struct table *t)
-{
-    if (!t->page)
-        t->page = new_page(t);
-    return t->page;
-}
-
-/*
- * Writes out a number that is new in this row group: from and number, then for each column that
- * depends on it whether it has a value, and the value: eight bytes, or a text with its size in
- * front.
- */
-static void put_fresh(struct table *t, enum export_from from, uint32_t id,
-                      const struct spex_sample *sample)
-{
-    struct out *out = &t->page->fresh;
-    uint32_t head[2] = {from, id};
-    out_bytes(out, head, sizeof head);
-    for (size_t i = 0; i < t->column_count; i++) {
-        enum export_column column = t->columns[i].column;
-        uint64_t value = 0;
-        if (t->columns[i].from != from)
-            continue;
-        if (export_fields[column].type != EXPORT_STRING) {
-            out_char(out, export_number(&t->job->source, sample, column, &value));
-            out_bytes(out, &value, sizeof value);
-            continue;
-        }
-        const char *text = export_text(&t->job->source, sample, column);
-        out_char(out, text != NULL);
-        size_t at = out->size;
-        out_bytes(out, &value, sizeof value);
-        if (text)
-            out_name_utf8(out, text);
-        value = out->size - at - sizeof value;
-        memcpy(out->data + at, &value, sizeof value);
+            r->columns[i].values = memory_resize(r->columns[i].values, n + 1, sizeof(uint64_t));
     }
 }
 
-static inline __attribute__((always_inline)) void
-put_origin(struct table *t, size_t row, enum export_from from, const struct spex_sample *sample)
+/* The place of an origin in the slice that has none of it yet. */
+static uint32_t new_origin(struct gatherer *g, struct rows *r, enum export_from from, uint32_t id,
+                           size_t row, const struct spex_sample *sample)
+{
+    while (id >= g->latest[from].capacity) {
+        const size_t before = g->latest[from].capacity;
+        g->latest[from].items =
+            memory_grow(g->latest[from].items, before, &g->latest[from].capacity,
+                        sizeof *g->latest[from].items);
+        memset(g->latest[from].items + before, 0,
+               (g->latest[from].capacity - before) * sizeof *g->latest[from].items);
+    }
+    struct origin *o = memory_checked(vec_push(&r->origins[from]));
+    memcpy(o->key, g->numbers.ids[from].keys[id], sizeof o->key);
+    o->row = row;
+    o->sample = *sample;
+    const uint32_t place = (uint32_t)r->origins[from].count - 1;
+    g->latest[from].items[id].slice = g->slice;
+    g->latest[from].items[id].place = place;
+    return place;
+}
+
+static inline __attribute__((always_inline)) void put_origin(struct table *t, struct gatherer *g,
+                                                             struct rows *r, size_t row,
+                                                             enum export_from from,
+                                                             const struct spex_sample *sample)
 {
     bool fresh = false;
     if (!t->wanted[from])
         return;
-    uint32_t id = origins_find(&t->numbers, from, sample, &fresh);
-    if (__builtin_expect(fresh, 0))
-        put_fresh(t, from, id, sample);
-    t->page->numbers[from][row] = id;
+    const uint32_t id = origins_find(&g->numbers, from, sample, &fresh);
+    uint32_t place;
+    if (id < g->latest[from].capacity && g->latest[from].items[id].slice == g->slice)
+        place = g->latest[from].items[id].place;
+    else
+        place = new_origin(g, r, from, id, row, sample);
+    r->numbers[from][row] = place;
 }
 
-static void put_own_texts(struct table *t, size_t column, const struct spex_sample *samples,
-                          size_t count)
+static void put_own_texts(struct table *t, struct rows *r, size_t column,
+                          const struct spex_sample *samples, size_t count)
 {
-    struct page *p = t->page;
     for (size_t i = 0; i < count; i++) {
         const char *text = NULL;
         if (t->columns[column].column != EXPORT_SATURATED ||
             counters_may_end(samples[i].record, &t->job->source.end))
             text = export_text(&t->job->source, &samples[i], t->columns[column].column);
-        p->columns[column].texts[p->rows + i] = text ? (uint32_t)p->texts.size + 1 : 0;
+        r->columns[column].texts[r->count + i] = text ? (uint32_t)r->texts.size + 1 : 0;
         if (!text)
             continue;
-        out_name_utf8(&p->texts, text);
-        out_char(&p->texts, 0);
+        out_name_utf8(&r->texts, text);
+        out_char(&r->texts, 0);
     }
 }
 
@@ -192,46 +284,218 @@ static size_t take_values(uint64_t *values, size_t n, const struct spex_sample *
     return n;
 }
 
-/* Takes as many rows as fit into the page. */
-static void put_rows(struct table *t, const struct spex_sample *samples, size_t count)
+/* At most STEP samples. */
+static void put_rows(struct table *t, struct gatherer *g, struct rows *r,
+                     const struct spex_sample *samples, size_t count)
 {
-    struct page *p = t->page;
-    uint32_t *present = p->present + p->rows, every = ~0u, any = 0;
+    if (r->capacity - r->count < count)
+        grow_rows(t, r, 2 * r->capacity + 2 * STEP);
+    uint32_t *present = r->present + r->count, every = ~0u, any = 0;
     for (size_t i = 0; i < count; i++) {
         present[i] = samples[i].record->present | EXPORT_ALWAYS;
         every &= present[i];
         any |= present[i];
-        put_origin(t, p->rows + i, EXPORT_FROM_THREAD, &samples[i]);
-        put_origin(t, p->rows + i, EXPORT_FROM_CODE, &samples[i]);
-        put_origin(t, p->rows + i, EXPORT_FROM_OUTCOME, &samples[i]);
-        put_origin(t, p->rows + i, EXPORT_FROM_STACK, &samples[i]);
+        put_origin(t, g, r, r->count + i, EXPORT_FROM_THREAD, &samples[i]);
+        put_origin(t, g, r, r->count + i, EXPORT_FROM_CODE, &samples[i]);
+        put_origin(t, g, r, r->count + i, EXPORT_FROM_OUTCOME, &samples[i]);
+        put_origin(t, g, r, r->count + i, EXPORT_FROM_STACK, &samples[i]);
     }
     for (size_t k = 0; k < t->column_count; k++) {
         struct export_number number = export_numbers[t->columns[k].column];
         if (t->columns[k].own_text)
-            put_own_texts(t, k, samples, count);
-        else if (p->columns[k].values && any & number.has)
-            p->columns[k].count = take_values(p->columns[k].values, p->columns[k].count, samples,
+            put_own_texts(t, r, k, samples, count);
+        else if (r->columns[k].values && any & number.has)
+            r->columns[k].count = take_values(r->columns[k].values, r->columns[k].count, samples,
                                               count, number, present, every & number.has);
     }
-    p->rows += count;
+    r->count += count;
+}
+
+static void begin_slice(struct gatherer *g)
+{
+    if (origins_full(&g->numbers))
+        origins_clear(&g->numbers);
+    if (!++g->slice)
+        for (unsigned from = 0; from < EXPORT_FROMS; from++) { /* it wrapped round */
+            memset(g->latest[from].items, 0,
+                   g->latest[from].capacity * sizeof *g->latest[from].items);
+            g->slice = 1;
+        }
+}
+
+/* Of the merge: mostly few samples at a time; none at the end. */
+static void gather(void *context, void *item, unsigned thread, const struct spex_sample *samples,
+                   size_t count)
+{
+    struct table *t = ((struct export_job *)context)->state;
+    struct gatherer *g = &t->gatherers[thread];
+    struct rows **rows = item, *r = *rows;
+    struct memory_pause pause = memory_pause();
+    if (!r) {
+        r = *rows = take_rows(t);
+        begin_slice(g);
+    }
+    for (size_t i = 0; i < count; i++) {
+        r->samples[r->held++] = samples[i];
+        if (r->held < STEP)
+            continue;
+        put_rows(t, g, r, r->samples, STEP);
+        r->held = 0;
+    }
+    if (!count) {
+        put_rows(t, g, r, r->samples, r->held);
+        r->held = 0;
+    }
+    memory_resume(pause);
+}
+
+/* ---- pages of slices in order ---- */
+
+/*
+ * Writes out a number that is new in this row group, for each column that depends on it: the
+ * number, whether it has a value, and the value: eight bytes, or a text with its size in front.
+ */
+static void put_fresh(struct table *t, struct page *p, enum export_from from, uint32_t id,
+                      const struct spex_sample *sample)
+{
+    for (size_t i = 0; i < t->column_count; i++) {
+        struct out *out = &p->fresh[i];
+        enum export_column column = t->columns[i].column;
+        uint64_t value = 0;
+        if (t->columns[i].from != from)
+            continue;
+        out_bytes(out, &id, sizeof id);
+        if (export_fields[column].type != EXPORT_STRING) {
+            out_char(out, export_number(&t->job->source, sample, column, &value));
+            out_bytes(out, &value, sizeof value);
+            continue;
+        }
+        const char *text = export_text(&t->job->source, sample, column);
+        out_char(out, text != NULL);
+        size_t at = out->size;
+        out_bytes(out, &value, sizeof value);
+        if (text)
+            out_name_utf8(out, text);
+        value = out->size - at - sizeof value;
+        memcpy(out->data + at, &value, sizeof value);
+    }
+}
+
+static struct page *page_at_hand(struct table *t)
+{
+    return &t->pages[t->passed % t->page_count];
+}
+
+static uint32_t map_origin(struct table *t, struct page *p, enum export_from from,
+                           const struct origin *o)
+{
+    bool fresh = false;
+    const uint32_t id = ids_find(&t->numbers[from], o->key, &fresh);
+    if (fresh)
+        put_fresh(t, p, from, id, &o->sample);
+    return id;
+}
+
+/* The numbers in the row group of the origins that the slice's first rows have. */
+static void map_first(struct table *t, struct page *p, struct rows *r, size_t rows)
+{
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++) {
+        const struct origin *origins = r->origins[from].items;
+        for (size_t i = r->map[from].count; i < r->origins[from].count && origins[i].row < rows;
+             i++)
+            *(uint32_t *)memory_checked(vec_push(&r->map[from])) =
+                map_origin(t, p, from, &origins[i]);
+    }
+}
+
+/* Those of other rows, in the order of rows. */
+static void map_rest(struct table *t, struct page *p, struct segment *s, enum export_from from)
+{
+    const struct rows *r = s->rows;
+    const size_t count = r->origins[from].count;
+    uint32_t *map = s->own_map[from] = memory_get(count + 1, sizeof *map);
+    memset(map, 0xff, count * sizeof *map);
+    for (size_t row = s->from; row < s->to; row++) {
+        const uint32_t place = r->numbers[from][row];
+        if (map[place] == UINT32_MAX)
+            map[place] = map_origin(t, p, from, &r->origins[from].items[place]);
+    }
 }
 
 static void pass_page(struct table *t, bool ends_group)
 {
-    struct page *p = t->page;
+    struct page *p = page_at_hand(t);
     p->ends_group = ends_group;
+    p->group = t->group;
     t->group_rows += p->rows;
     if (ends_group) {
-        origins_clear(&t->numbers);
+        for (unsigned from = 0; from < EXPORT_FROMS; from++)
+            ids_clear(&t->numbers[from]);
+        t->ends[t->group++ % 2] = t->passed + 1;
         t->group_rows = 0;
         t->in_group = false;
     }
+    t->passed++;
     crew_pass(t->crew, p);
-    /* that before p has been written */
-    t->page = !crew_threads(t->crew) ? p : p->next ? p->next : p != t->pages ? t->pages : NULL;
+    if (ends_group && t->group > 1)
+        crew_wait(t->crew, t->ends[t->group % 2]); /* whose columns the next group takes */
 }
 
+static bool group_is_full(const struct table *t)
+{
+    bool full = t->group_rows + PAGE_ROWS >= GROUP_ROWS;
+    for (unsigned from = 0; from < EXPORT_FROMS; from++)
+        full |= t->numbers[from].count >= ORIGINS_MOST;
+    return full;
+}
+
+static void begin_group(struct table *t, struct page *p, const struct rows *r)
+{
+    if (!t->in_group)
+        put_fresh(t, p, EXPORT_FROM_FILE, 0, &r->samples[0]);
+    p->begins_group |= !t->in_group;
+    t->in_group = true;
+}
+
+static void put_slice(void *context, void *item)
+{
+    struct table *t = ((struct export_job *)context)->state;
+    struct rows *r = *(struct rows **)item;
+    struct memory_pause pause = memory_pause();
+    *(struct rows **)item = NULL;
+    r->users = 1; /* this function */
+    for (size_t from = 0; from < r->count;) {
+        struct page *p = page_at_hand(t);
+        const size_t room = PAGE_ROWS - p->rows, left = r->count - from;
+        begin_group(t, p, r);
+        struct segment *s = memory_checked(vec_push(&p->segments));
+        *s = (struct segment){.rows = r, .from = from, .to = from + (left < room ? left : room)};
+        __atomic_fetch_add(&r->users, 1, __ATOMIC_RELAXED);
+        if (!from)
+            map_first(t, p, r, s->to);
+        for (unsigned kind = EXPORT_FROM_THREAD; from && kind <= EXPORT_FROM_STACK; kind++)
+            if (t->wanted[kind])
+                map_rest(t, p, s, kind);
+        p->rows += s->to - from;
+        from = s->to;
+        if (p->rows == PAGE_ROWS)
+            pass_page(t, group_is_full(t));
+    }
+    drop_rows(t, r);
+    memory_resume(pause);
+}
+
+static void free_slice(void *item)
+{
+    struct rows *r = *(struct rows **)item;
+    if (r)
+        free_rows(r);
+}
+
+static const struct spex_sink_slices slices = {sizeof(struct rows *), gather, put_slice,
+                                               free_slice};
+
+/* Samples that come in order: slices of a page each, by one thread. */
 static void sink(void *context, const struct spex_sample *samples, size_t count)
 {
     struct export_job *job = context;
@@ -240,17 +504,22 @@ static void sink(void *context, const struct spex_sample *samples, size_t count)
         tables_sink(job->tables, samples, count);
     while (count) {
         struct page *p = page_at_hand(t);
-        size_t n = PAGE_ROWS - p->rows < count ? PAGE_ROWS - p->rows : count;
-        n = n < STEP ? n : STEP;
-        if (!t->in_group)
-            put_fresh(t, EXPORT_FROM_FILE, 0, samples);
-        t->in_group = true;
-        put_rows(t, samples, n);
-        samples += n;
-        count -= n;
-        bool ends = t->group_rows + p->rows >= GROUP_ROWS || origins_full(&t->numbers);
-        if (ends || p->rows == PAGE_ROWS)
-            pass_page(t, ends);
+        struct rows *r = t->rows;
+        if (!r) {
+            r = t->rows = take_rows(t);
+            begin_slice(t->gatherers);
+            if (r->capacity < PAGE_ROWS)
+                grow_rows(t, r, PAGE_ROWS);
+            r->samples[0] = samples[0];
+        }
+        const size_t room = PAGE_ROWS - r->count, n = count < STEP ? count : STEP;
+        put_rows(t, t->gatherers, r, samples, n < room ? n : room);
+        begin_group(t, p, r);
+        map_first(t, p, r, r->count); /* as long as the samples are there */
+        samples += n < room ? n : room;
+        count -= n < room ? n : room;
+        if (r->count == PAGE_ROWS)
+            put_slice(job, &t->rows);
     }
 }
 
@@ -266,30 +535,26 @@ static void set_map(struct column *c, uint32_t id, uint32_t entry)
     c->map[id] = entry;
 }
 
-/* Reads back what put_fresh wrote. */
-static void take_fresh(struct table *t, const struct page *p)
+/* Reads back what put_fresh wrote for the column. */
+static void take_fresh(struct table *t, const struct page *p, size_t index,
+                       struct parquet_column *to)
 {
-    for (const char *at = p->fresh.data, *end = at + p->fresh.size; at < end;) {
-        uint32_t head[2];
-        memcpy(head, at, sizeof head);
-        at += sizeof head;
-        for (size_t i = 0; i < t->column_count; i++) {
-            const struct export_field *f = &export_fields[t->columns[i].column];
-            struct parquet_column *to = &t->file.columns[i];
-            uint64_t value;
-            if (t->columns[i].from != (enum export_from)head[0])
-                continue;
-            bool there = *at++;
-            memcpy(&value, at, sizeof value);
-            at += sizeof value;
-            uint32_t entry = PARQUET_NULL;
-            if (there && f->type == EXPORT_STRING)
-                entry = parquet_entry_text(to, at, value);
-            else if (there)
-                entry = f->type == EXPORT_BOOL ? (uint32_t)value : parquet_entry_number(to, value);
-            at += f->type == EXPORT_STRING ? value : 0;
-            set_map(&t->columns[i], head[1], entry);
-        }
+    const struct export_field *f = &export_fields[t->columns[index].column];
+    const struct out *fresh = &p->fresh[index];
+    for (const char *at = fresh->data, *end = at + fresh->size; at < end;) {
+        uint32_t id, entry = PARQUET_NULL;
+        uint64_t value;
+        memcpy(&id, at, sizeof id);
+        at += sizeof id;
+        bool there = *at++;
+        memcpy(&value, at, sizeof value);
+        at += sizeof value;
+        if (there && f->type == EXPORT_STRING)
+            entry = parquet_entry_text(to, at, value);
+        else if (there)
+            entry = f->type == EXPORT_BOOL ? (uint32_t)value : parquet_entry_number(to, value);
+        at += f->type == EXPORT_STRING ? value : 0;
+        set_map(&t->columns[index], id, entry);
     }
 }
 
@@ -312,33 +577,92 @@ static void find_used(struct used *u, const uint32_t *numbers, size_t rows)
     }
 }
 
-static void write_texts(struct table *t, struct maker *m, const struct page *p, size_t index)
+static const uint32_t *map_of(const struct segment *s, enum export_from from)
 {
-    struct column *c = &t->columns[index];
-    uint32_t *rows = p->columns[index].texts; /* become 1 + place in the dictionary */
-    set_map(c, 0, PARQUET_NULL);
-    for (size_t i = 0; i < p->rows; i++) {
-        if (!rows[i])
-            continue;
-        const char *text = p->texts.data + rows[i] - 1;
-        uint32_t entry = parquet_entry_text(&t->file.columns[index], text, strlen(text));
-        set_map(c, entry + 1, entry);
-        rows[i] = entry + 1;
-    }
-    find_used(&m->own, rows, p->rows);
-    parquet_make_mapped(&m->parquet, &t->file.columns[index], c->map, rows, p->rows, m->own.items,
-                        m->own.count);
+    return s->own_map[from] ? s->own_map[from] : s->rows->map[from].items;
 }
 
-static void write_values(struct table *t, struct maker *m, const struct page *p, size_t index)
+/* The numbers of a page's rows, and which they are. */
+static void write_numbers(struct maker *m, struct page *p, enum export_from from)
 {
-    const uint64_t *values = p->columns[index].values;
-    unsigned has = export_numbers[t->columns[index].column].has;
-    size_t count = p->columns[index].count;
-    if (count && count < p->rows)
-        for (size_t i = 0; i < p->rows; i++)
-            m->defined[i] = (p->present[i] & has) != 0;
-    parquet_make_numbers(&m->parquet, &t->file.columns[index], values, count, m->defined, p->rows);
+    uint32_t *to = p->numbers[from];
+    for (size_t i = 0; i < p->segments.count; i++) {
+        const struct segment *s = &p->segments.items[i];
+        const uint32_t *places = s->rows->numbers[from], *map = map_of(s, from);
+        for (size_t row = s->from; row < s->to; row++)
+            *to++ = map[places[row]];
+    }
+    find_used(&m->used, p->numbers[from], p->rows);
+    p->used_count[from] = m->used.count;
+    if (m->used.count)
+        memcpy(p->used[from], m->used.items, m->used.count * sizeof *m->used.items);
+}
+
+static void write_texts(struct table *t, struct maker *m, const struct page *p, size_t index,
+                        struct parquet_column *to)
+{
+    struct column *c = &t->columns[index];
+    uint32_t *numbers = m->numbers; /* 1 + place in the dictionary */
+    size_t n = 0;
+    set_map(c, 0, PARQUET_NULL);
+    for (size_t i = 0; i < p->segments.count; i++) {
+        const struct segment *s = &p->segments.items[i];
+        for (size_t row = s->from; row < s->to; row++) {
+            const uint32_t at = s->rows->columns[index].texts[row];
+            numbers[n] = 0;
+            if (at) {
+                const char *text = s->rows->texts.data + at - 1;
+                const uint32_t entry = parquet_entry_text(to, text, strlen(text));
+                set_map(c, entry + 1, entry);
+                numbers[n] = entry + 1;
+            }
+            n++;
+        }
+    }
+    find_used(&m->used, numbers, n);
+    parquet_plan_mapped(&m->parquet, to, c->map, numbers, n, m->used.items, m->used.count);
+}
+
+/* How many of the first rows of a slice have a value. */
+static size_t values_before(const struct rows *r, size_t row, unsigned has, size_t all)
+{
+    size_t n = 0;
+    if (row == r->count)
+        return all;
+    for (size_t i = 0; i < row; i++)
+        n += (r->present[i] & has) != 0;
+    return n;
+}
+
+/* The values of a page's rows, and which rows have one. */
+static const uint64_t *take_page(const struct maker *m, const struct page *p, size_t index,
+                                 unsigned has, size_t *count)
+{
+    const struct segment *first = p->segments.items;
+    const bool one = p->segments.count == 1 && first->to - first->from == first->rows->count;
+    size_t n = one ? first->rows->columns[index].count : 0, row = 0;
+    for (size_t i = 0; !one && i < p->segments.count; i++) {
+        const struct segment *s = &first[i];
+        const struct rows *r = s->rows;
+        const size_t all = r->columns[index].count, from = values_before(r, s->from, has, all),
+                     to = values_before(r, s->to, has, all);
+        memcpy(m->values + n, r->columns[index].values + from, (to - from) * sizeof *m->values);
+        n += to - from;
+    }
+    for (size_t i = 0; n && n < p->rows && i < p->segments.count; i++)
+        for (size_t k = first[i].from; k < first[i].to; k++)
+            m->defined[row++] = (first[i].rows->present[k] & has) != 0;
+    *count = n;
+    return one ? first->rows->columns[index].values : m->values;
+}
+
+static void write_values(struct table *t, const struct column *c, struct maker *m, struct page *p,
+                         struct parquet_column *to)
+{
+    const size_t index = (size_t)(c - t->columns);
+    size_t count;
+    const uint64_t *values = take_page(m, p, index, export_numbers[c->column].has, &count);
+    parquet_plan_numbers(&m->parquet, to, values, count, m->defined, p->rows);
     if ((int)index != t->time)
         return;
     t->sorted &= count == p->rows;
@@ -348,35 +672,78 @@ static void write_values(struct table *t, struct maker *m, const struct page *p,
     }
 }
 
-static void prepare_page(void *user, void *item)
+/* Turns: a column's page is planned, and added; numbers of origins are there. */
+static size_t planned(size_t column)
 {
-    struct table *t = user;
-    struct page *p = item;
-    take_fresh(t, p);
-    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
-        if (t->wanted[from])
-            find_used(&t->used[from], p->numbers[from], p->rows);
+    return 2 * column;
 }
 
-static void write_column(void *user, void *item, size_t i, unsigned worker)
+static size_t added(size_t column)
+{
+    return 2 * column + 1;
+}
+
+static size_t numbered(const struct table *t, enum export_from from)
+{
+    return 2 * t->column_count + (from - EXPORT_FROM_THREAD);
+}
+
+static void plan_column(struct table *t, struct maker *m, struct page *p, size_t i,
+                        struct parquet_column *to)
+{
+    struct column *c = &t->columns[i];
+    const bool file = c->from == EXPORT_FROM_FILE;
+    if (p->begins_group)
+        to->no_dictionary = c->gave_up;
+    if (p->begins_group && (int)i == t->time) {
+        t->sorted = true;
+        t->last_time = 0;
+    }
+    take_fresh(t, p, i, to);
+    if (p->rows && c->own_text)
+        write_texts(t, m, p, i, to);
+    else if (p->rows && c->from == EXPORT_FROM_ITSELF)
+        write_values(t, c, m, p, to);
+    else if (p->rows)
+        parquet_plan_mapped(&m->parquet, to, c->map, file ? t->zeros : p->numbers[c->from], p->rows,
+                            file ? t->zeros : p->used[c->from], file ? 1 : p->used_count[c->from]);
+    if ((int)i == t->time)
+        p->sorted = t->sorted;
+    if (p->ends_group)
+        c->gave_up = parquet_gave_up(to);
+}
+
+static void write_column(struct table *t, struct maker *m, struct page *p, size_t number, size_t i)
+{
+    struct parquet_column *to = &t->groups[p->group % 2][i];
+    const enum export_from from = t->columns[i].from;
+    if (from >= EXPORT_FROM_THREAD && from <= EXPORT_FROM_STACK)
+        crew_turn(t->crew, numbered(t, from), number + 1);
+    crew_turn(t->crew, planned(i), number);
+    plan_column(t, m, p, i, to);
+    crew_next(t->crew, planned(i));
+    if (p->rows)
+        parquet_pack(&m->parquet, to);
+    crew_turn(t->crew, added(i), number);
+    if (p->rows)
+        parquet_add(&m->parquet, to);
+    crew_next(t->crew, added(i));
+}
+
+/* First the numbers of rows, then the columns. */
+static void write_part(void *user, void *item, size_t number, size_t part, unsigned worker)
 {
     struct table *t = user;
-    struct page *p = item;
     struct maker *m = &t->makers[worker];
-    enum export_from from = t->columns[i].from;
-    const struct used *u = &t->used[from];
-    bool file = from == EXPORT_FROM_FILE;
-    if (!p->rows)
+    if (part >= KINDS) {
+        write_column(t, m, item, number, part - KINDS);
         return;
-    if (t->columns[i].own_text)
-        write_texts(t, m, p, i);
-    else if (from == EXPORT_FROM_ITSELF)
-        write_values(t, m, p, i);
-    else
-        parquet_make_mapped(&m->parquet, &t->file.columns[i], t->columns[i].map,
-                            file ? t->zeros : p->numbers[from], p->rows, file ? t->zeros : u->items,
-                            file ? 1 : u->count);
-    p->columns[i].count = 0;
+    }
+    const enum export_from from = EXPORT_FROM_THREAD + (unsigned)part;
+    if (t->wanted[from])
+        write_numbers(m, item, from);
+    crew_turn(t->crew, numbered(t, from), number);
+    crew_next(t->crew, numbered(t, from));
 }
 
 static void finish_page(void *user, void *item)
@@ -385,11 +752,19 @@ static void finish_page(void *user, void *item)
     struct page *p = item;
     t->written += p->rows;
     if (p->ends_group) {
-        parquet_group_end(&t->file, t->written, t->sorted ? t->time : -1);
-        t->written = t->last_time = 0;
-        t->sorted = t->time >= 0;
+        parquet_group_end(&t->file, t->groups[p->group % 2], t->written, p->sorted ? t->time : -1);
+        t->written = 0;
     }
-    p->rows = p->texts.size = p->fresh.size = 0;
+    for (size_t i = 0; i < p->segments.count; i++) {
+        struct segment *s = &p->segments.items[i];
+        for (unsigned from = 0; from < EXPORT_FROMS; from++)
+            memory_free(s->own_map[from]);
+        drop_rows(t, s->rows);
+    }
+    for (size_t i = 0; i < t->column_count; i++)
+        p->fresh[i].size = 0;
+    p->segments.count = p->rows = 0;
+    p->begins_group = false;
 }
 
 /* ---- begin and end ---- */
@@ -424,35 +799,78 @@ static void add_column(struct table *t, enum export_column column, struct parque
     };
 }
 
+static void new_page(const struct table *t, struct page *p)
+{
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++) {
+        if (!t->wanted[from])
+            continue;
+        p->numbers[from] = memory_get(PAGE_ROWS, sizeof *p->numbers[from]);
+        p->used[from] = memory_get(PAGE_ROWS, sizeof *p->used[from]);
+    }
+    for (size_t i = 0; i < t->column_count; i++)
+        out_init(&p->fresh[i], -1);
+}
+
+static void new_maker(struct maker *m)
+{
+    parquet_maker_init(&m->parquet);
+    m->used.items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
+    m->numbers = memory_get(PAGE_ROWS, sizeof *m->numbers);
+    m->values = memory_get(PAGE_ROWS, sizeof *m->values);
+    m->defined = memory_get(PAGE_ROWS, 1);
+}
+
+/* Whether rows can be gathered by several threads: a table or a column may need samples in order.
+ */
+static bool rows_apart(const struct table *t)
+{
+    for (size_t i = 0; i < t->column_count; i++)
+        if (t->columns[i].own_text && export_looks_up(t->columns[i].column))
+            return false;
+    return !t->job->tables && !t->wanted[EXPORT_FROM_STACK];
+}
+
 static void begin(struct export_job *job)
 {
     const struct export_settings *s = job->settings;
     struct parquet_field fields[EXPORT_COLUMNS];
-    unsigned helpers = s->threads > 1 + HELPERS ? HELPERS : s->threads ? s->threads - 1 : 0;
+    const unsigned threads = s->threads ? s->threads : 1;
     struct table *t = memory_get(1, sizeof *t);
     job->state = t;
     t->job = job;
     t->time = -1;
-    t->numbers.analysis = job->analysis;
+    pthread_mutex_init(&t->lock, NULL);
     for (size_t i = 0; i < (s->columns ? s->column_count : EXPORT_COLUMNS); i++)
         if (s->columns || export_fields[i].columnar)
             add_column(t, s->columns ? s->columns[i] : (enum export_column)i, fields);
-    for (unsigned from = 0; from < EXPORT_FROMS; from++)
-        t->used[from].items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
+    job->slices = threads > 1 && rows_apart(t) ? &slices : NULL;
+    t->gatherer_count = job->slices && threads < JOBS_THREADS ? threads : JOBS_THREADS;
+    t->gatherer_count = job->slices ? t->gatherer_count : 1;
+    t->gatherers = memory_aligned(APART, t->gatherer_count * sizeof *t->gatherers);
+    memset(t->gatherers, 0, t->gatherer_count * sizeof *t->gatherers);
+    for (unsigned i = 0; i < t->gatherer_count; i++)
+        t->gatherers[i].numbers.analysis = job->analysis;
     t->zeros = memory_get(PAGE_ROWS, sizeof *t->zeros);
     t->sorted = t->time >= 0;
     parquet_begin(&t->file, job->out, "samples", fields, t->column_count);
-    for (unsigned i = 0; i <= helpers; i++) {
-        parquet_maker_init(&t->makers[i].parquet);
-        t->makers[i].own.items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
-        t->makers[i].defined = memory_get(PAGE_ROWS, 1);
-    }
-    const struct crew_work work = {.parts = t->column_count,
-                                   .prepare = prepare_page,
-                                   .part = write_column,
+    t->groups[0] = t->file.columns;
+    t->groups[1] = threads > 1 ? parquet_columns(&t->file) : t->groups[0];
+    const size_t under_way = threads > 1 ? 2 + threads / 2 : 1;
+    const struct crew_work work = {.parts = KINDS + t->column_count,
+                                   .items = under_way,
+                                   .turns = KINDS + 2 * t->column_count,
+                                   .part = write_part,
                                    .finish = finish_page,
                                    .user = t};
-    t->crew = crew_new(helpers, &work);
+    t->page_count = threads > 1 ? under_way + 1 : 1;
+    t->pages = memory_get(t->page_count, sizeof *t->pages);
+    for (size_t i = 0; i < t->page_count; i++)
+        new_page(t, &t->pages[i]);
+    t->maker_count = threads;
+    t->makers = memory_get(threads, sizeof *t->makers);
+    for (unsigned i = 0; i < threads; i++)
+        new_maker(&t->makers[i]);
+    t->crew = crew_new(threads - 1, &work);
 }
 
 /* Metadata about the file's origin, for people who find it later. */
@@ -498,50 +916,65 @@ static void end_file(struct table *t)
 
 static void free_pages(struct table *t)
 {
-    while (t->pages) {
-        struct page *p = t->pages;
-        t->pages = p->next;
-        for (unsigned from = 0; from < EXPORT_FROMS; from++)
-            free(p->numbers[from]);
-        free(p->present);
-        for (size_t i = 0; i < t->column_count; i++) {
-            free(p->columns[i].values);
-            free(p->columns[i].texts);
+    for (size_t i = 0; i < t->page_count; i++) {
+        struct page *p = &t->pages[i];
+        for (unsigned from = 0; from < EXPORT_FROMS; from++) {
+            memory_free(p->numbers[from]);
+            memory_free(p->used[from]);
         }
-        out_fini(&p->texts);
-        out_fini(&p->fresh);
-        free(p);
+        for (size_t k = 0; k < t->column_count; k++)
+            out_fini(&p->fresh[k]);
+        vec_free(&p->segments);
     }
+    memory_free(t->pages);
+    while (t->unused) {
+        struct rows *r = t->unused;
+        t->unused = r->next;
+        free_rows(r);
+    }
+}
+
+static void free_gatherers(struct table *t)
+{
+    for (unsigned i = 0; i < t->gatherer_count; i++) {
+        origins_free(&t->gatherers[i].numbers);
+        for (unsigned from = 0; from < EXPORT_FROMS; from++)
+            memory_free(t->gatherers[i].latest[from].items);
+    }
+    memory_free(t->gatherers);
 }
 
 static enum spex_status end(struct export_job *job)
 {
     struct table *t = job->state;
-    if (t->in_group) {
-        page_at_hand(t);
+    if (t->rows)
+        put_slice(job, &t->rows);
+    if (t->in_group)
         pass_page(t, true);
-    }
     crew_free(t->crew);
-    for (unsigned i = 0; i <= HELPERS; i++) {
+    for (unsigned i = 0; i < t->maker_count; i++) {
         struct maker *m = &t->makers[i];
         parquet_take_error(&t->file, &m->parquet);
-        if (m->defined)
-            parquet_maker_fini(&m->parquet);
-        free(m->own.items);
-        free(m->own.seen);
-        free(m->defined);
+        parquet_maker_fini(&m->parquet);
+        memory_free(m->used.items);
+        memory_free(m->used.seen);
+        memory_free(m->numbers);
+        memory_free(m->values);
+        memory_free(m->defined);
     }
+    memory_free(t->makers);
+    if (t->groups[1] != t->groups[0])
+        parquet_columns_free(&t->file, t->groups[1]);
     end_file(t);
     free_pages(t);
+    free_gatherers(t);
     for (size_t i = 0; i < t->column_count; i++)
-        free(t->columns[i].map);
-    for (unsigned from = 0; from < EXPORT_FROMS; from++) {
-        free(t->used[from].items);
-        free(t->used[from].seen);
-    }
-    origins_free(&t->numbers);
-    free(t->zeros);
-    free(t);
+        memory_free(t->columns[i].map);
+    for (unsigned from = 0; from < EXPORT_FROMS; from++)
+        ids_free(&t->numbers[from]);
+    memory_free(t->zeros);
+    pthread_mutex_destroy(&t->lock);
+    memory_free(t);
     return SPEX_OK;
 }
 

@@ -44,7 +44,7 @@ static void side_flush(struct side *s)
     for (size_t i = 0; i < s->columns && s->rows; i++)
         parquet_page_mapped(&s->file, i, s->map[i], s->numbers, s->rows, s->numbers, s->rows);
     if (s->rows)
-        parquet_group_end(&s->file, s->rows, -1);
+        parquet_group_end(&s->file, s->file.columns, s->rows, -1);
     s->rows = 0;
 }
 

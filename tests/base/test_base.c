@@ -223,28 +223,31 @@ static void test_vec(void **state)
 enum { CREW_PARTS = 7 };
 
 struct crew_item {
-    unsigned number, prepared, done[CREW_PARTS], finished;
+    unsigned number, done[CREW_PARTS], finished;
 };
 
 struct crew_seen {
-    unsigned next, wrong, workers;
+    struct crew *crew;
+    unsigned finished, wrong, workers, order[CREW_PARTS];
 };
 
-static void crew_prepare(void *user, void *data)
+/* The parts of an item take turns with those of the item before; all but the first with it. */
+static void crew_part(void *user, void *data, size_t number, size_t part, unsigned worker)
 {
     struct crew_seen *seen = user;
     struct crew_item *item = data;
-    seen->wrong += item->number != ++seen->next || item->prepared++;
-}
-
-static void crew_part(void *user, void *data, size_t part, unsigned worker)
-{
-    struct crew_seen *seen = user;
-    struct crew_item *item = data;
-    if (!item->prepared || item->finished || item->done[part]++ || worker >= seen->workers)
-        __atomic_fetch_add(&seen->wrong, 1, __ATOMIC_RELAXED);
+    bool wrong =
+        item->number != number || item->finished || item->done[part]++ || worker >= seen->workers;
     if (item->number % 100 == part)
         usleep(100); /* others go on meanwhile */
+    crew_turn(seen->crew, part, number);
+    wrong |= seen->order[part]++ != number;
+    crew_next(seen->crew, part);
+    if (part)
+        crew_turn(seen->crew, 0, number + 1);
+    wrong |= !item->done[0];
+    if (wrong)
+        __atomic_fetch_add(&seen->wrong, 1, __ATOMIC_RELAXED);
 }
 
 static void crew_finish(void *user, void *data)
@@ -253,27 +256,32 @@ static void crew_finish(void *user, void *data)
     struct crew_item *item = data;
     for (unsigned i = 0; i < CREW_PARTS; i++)
         seen->wrong += item->done[i] != 1;
-    seen->wrong += item->finished++;
+    seen->wrong += item->finished++ || item->number != seen->finished++;
 }
 
-/* Whatever the threads: items in order, each part once, after its beginning and before its end. */
+/* Whatever the threads: items in order, each part once, and before its end. */
 static void test_crew(void **state)
 {
     for (unsigned threads = 0; threads < 5; threads++) {
         static struct crew_item items[2000];
         struct crew_seen seen = {.workers = threads + 1};
-        const struct crew_work work = {CREW_PARTS, crew_prepare, crew_part, crew_finish, &seen};
-        struct crew *crew = crew_new(threads, &work);
+        const struct crew_work work = {CREW_PARTS, 1 + threads, CREW_PARTS,
+                                       crew_part,  crew_finish, &seen};
+        struct crew *crew = seen.crew = crew_new(threads, &work);
         memset(items, 0, sizeof items);
         assert_int_equal(crew_threads(crew), threads);
         for (unsigned i = 0; i < 2000; i++) {
-            items[i].number = i + 1;
+            items[i].number = i;
             crew_pass(crew, &items[i]);
-            assert_true(!i || items[i - 1].finished);
+            assert_true(i <= threads || items[i - threads - 1].finished);
             assert_true(threads || items[i].finished);
+            if (i % 500 == 7) {
+                crew_wait(crew, i);
+                assert_true(items[i - 1].finished);
+            }
         }
         crew_free(crew);
-        assert_int_equal(seen.next, 2000);
+        assert_int_equal(seen.finished, 2000);
         assert_int_equal(seen.wrong, 0);
         assert_int_equal(items[1999].finished, 1);
     }
