@@ -76,9 +76,10 @@ enum spex_perf_misc {
     SPEX_PERF_CPUMODE_USER = 2,
     SPEX_PERF_CPUMODE_GUEST_KERNEL = 4,
     SPEX_PERF_CPUMODE_GUEST_USER = 5,
-    SPEX_PERF_MISC_MMAP_DATA = 1 << 13,  /* MMAP, MMAP2 */
-    SPEX_PERF_MISC_COMM_EXEC = 1 << 13,  /* COMM */
-    SPEX_PERF_MISC_SWITCH_OUT = 1 << 13, /* SWITCH, SWITCH_CPU_WIDE */
+    SPEX_PERF_MISC_MMAP_DATA = 1 << 13,      /* MMAP, MMAP2 */
+    SPEX_PERF_MISC_COMM_EXEC = 1 << 13,      /* COMM */
+    SPEX_PERF_MISC_SWITCH_OUT = 1 << 13,     /* SWITCH, SWITCH_CPU_WIDE */
+    SPEX_PERF_MISC_SWITCH_PREEMPT = 1 << 14, /* out, though it could have gone on (since 1.4) */
     SPEX_PERF_MISC_MMAP_BUILD_ID = 1 << 14,
 };
 
@@ -526,6 +527,9 @@ struct spex_perf_writer_options {
      */
     uint64_t max_memory;
     const struct spex_allocator *allocator;
+    /* An event "spe-elapsed:u": samples that say what threads' time was spent on (since 1.4). */
+    bool elapsed;
+    uint8_t zero[7];
 };
 
 struct spex_perf_writer;

@@ -22,8 +22,10 @@ bool op_has_word(const char *text, const char *word, size_t size);
 
 /* ---- changes of state, sorted by (id, time) ---- */
 
+enum { CHANGE_OUT = 1, CHANGE_PREEMPT = 2 }; /* of a thread: it stops, though it could go on */
 struct change {
     int32_t id;
+    uint32_t how;
     uint64_t time;
 };
 struct changes {
@@ -133,6 +135,10 @@ const struct data_member *analysis_member(struct spex_analysis *analysis,
 void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, uint32_t maps[2]);
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
+
+/* What an address of a process belongs to at a time. */
+void analysis_place(struct spex_analysis *analysis, int32_t pid, uint64_t time, uint64_t ip,
+                    bool data, struct spex_place *place);
 
 struct memory *analysis_account(const struct spex_analysis *analysis);
 /* Standard deviation of the time of rows that alternate, relative to that time. */

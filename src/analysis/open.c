@@ -1,5 +1,6 @@
 /* Opens, describes and closes files. */
 #include "allocs.h"
+#include "elapsed.h"
 #include "pass.h"
 #include "replay.h"
 
@@ -41,13 +42,32 @@ static int by_process(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
+static void add_switch(struct spex_analysis *a, const struct spex_perf_event *e)
+{
+    changes_add(&a->switches, e->tid, e->time);
+    a->switches.items[a->switches.count - 1].how =
+        (e->misc & SPEX_PERF_MISC_SWITCH_OUT ? CHANGE_OUT : 0) |
+        (e->misc & SPEX_PERF_MISC_SWITCH_PREEMPT ? CHANGE_PREEMPT : 0);
+}
+
+static void add_elapsed(struct spex_analysis *a, const struct spex_perf_event *e)
+{
+    a->elapsed = memory_grow(a->elapsed, a->elapsed_count, &a->elapsed_room, sizeof *a->elapsed);
+    elapsed_take(&a->elapsed[a->elapsed_count++], e);
+}
+
 /* Collects the times at which the state of threads, processes and CPUs changes. */
 static void gather_changes(struct spex_analysis *a)
 {
+    const struct spex_perf_attr *elapsed = elapsed_attr(a->file);
     struct spex_perf_event e;
     spex_perfdata_rewind(a->file);
     while (spex_perfdata_next(a->file, &e) == SPEX_OK) {
         switch (e.type) {
+        case SPEX_PERF_SAMPLE:
+            if (elapsed && e.attr == elapsed)
+                add_elapsed(a, &e);
+            break;
         case SPEX_PERF_COMM:
             changes_add(&a->thread_changes, e.u.comm.tid, e.time);
             if (e.misc & SPEX_PERF_MISC_COMM_EXEC)
@@ -67,7 +87,7 @@ static void gather_changes(struct spex_analysis *a)
         case SPEX_PERF_ITRACE_START:
             changes_add(&a->cpu_changes, e.cpu, e.time);
             if (e.type != SPEX_PERF_ITRACE_START)
-                changes_add(&a->switches, e.tid, e.time);
+                add_switch(a, &e);
             break;
         default:
             break;
@@ -421,6 +441,7 @@ void spex_analysis_close(struct spex_analysis *a)
     memory_free(a->process_changes.items);
     memory_free(a->cpu_changes.items);
     memory_free(a->switches.items);
+    memory_free(a->elapsed);
     memory_free(a->maps);
     replay_free(a->replay);
     place_cache_free(a->data_places);

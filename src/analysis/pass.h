@@ -188,7 +188,9 @@ struct spex_analysis {
     uint64_t raw_size;
 
     struct changes thread_changes, process_changes, cpu_changes;
-    struct changes switches;      /* thread switches by thread, for queues of one thread */
+    struct changes switches; /* thread switches by thread, for queues of one thread */
+    struct elapsed_sample *elapsed;
+    size_t elapsed_count, elapsed_room;
     struct process_space *spaces; /* ordered by process and time */
     size_t space_count, space_room;
     struct table strings;

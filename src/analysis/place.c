@@ -161,6 +161,12 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
         locate_image(a, pid, time, ip, place);
 }
 
+void analysis_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip, bool data,
+                    struct spex_place *place)
+{
+    find_place(a, pid, time, ip, data, place);
+}
+
 void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32_t pid,
                 uint64_t time, uint64_t ip)
 {

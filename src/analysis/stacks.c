@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/search.h"
-#include "perfdata/allocation.h"
+#include "perfdata/elapsed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -342,7 +342,8 @@ static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, 
         const struct spex_perf_attr *attr = spex_perfdata_attr(file, i);
         if (attr->spe || !(attr->sample_type & SPEX_PERF_SAMPLE_CALLCHAIN))
             continue;
-        if (!strncmp(attr->name, ALLOCATION_EVENT, strlen(ALLOCATION_EVENT)))
+        if (!strncmp(attr->name, ALLOCATION_EVENT, strlen(ALLOCATION_EVENT)) ||
+            !strncmp(attr->name, ELAPSED_EVENT, strlen(ELAPSED_EVENT)))
             continue;
         if (!strncmp(attr->name, CALLCHAIN_EVENT, length)) {
             *exact = true;

@@ -13,7 +13,7 @@ void changes_add(struct changes *changes, int32_t id, uint64_t time)
 {
     changes->items =
         memory_grow(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
-    changes->items[changes->count++] = (struct change){id, time};
+    changes->items[changes->count++] = (struct change){.id = id, .time = time};
 }
 
 static int compare_changes(const void *a, const void *b)

@@ -237,7 +237,7 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
             table_print(table, &p->out, &how);
             advice_print(&advice, p);
             if (json)
-                columns_json(p, table, group, &advice);
+                columns_json(p, table, group, &advice, NULL);
         }
         table_free(table);
         free(columns);

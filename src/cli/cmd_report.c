@@ -1,5 +1,6 @@
 /* spex report: samples by function, or by any other key. */
 #include "advice.h"
+#include "elapsed.h"
 #include "fleet_report.h"
 #include "slices.h"
 #include "calls.h"
@@ -105,6 +106,7 @@ static int run_report(void *options, int argc, char **argv)
     struct advice advice = advice_new(&p, advise, spex_sink_group(group));
     p.status = advice_run(&advice, &p);
     spex_group_sort(group, SPEX_BY_TIME);
+    struct spex_elapsed *elapsed = p.status ? NULL : elapsed_of(&p);
     bool any = !p.status && !profile_empty(&p, stats_of(spex_group_total(group)).samples, "");
     if (any && o->slices) {
         p.status = slices_print(&p, group, keys, count, (unsigned)o->slices);
@@ -117,7 +119,9 @@ static int run_report(void *options, int argc, char **argv)
             struct table_options how = profile_table(&p);
             profile_header(&p, &p.out);
             print_split(&p);
+            p.elapsed = elapsed != NULL;
             profile_time(&p, &p.out, group);
+            elapsed_header(elapsed, &p);
             profile_no_estimate(&p, &p.out);
             if (single)
                 profile_bias_print(&p, &p.out, 0);
@@ -127,13 +131,15 @@ static int run_report(void *options, int argc, char **argv)
                                 "samples",
                                 (unsigned long long)spex_group_error(group));
             table_print(table, &p.out, &how);
+            elapsed_print(elapsed, &p);
             advice_print(&advice, &p);
             if (how.format == TABLE_AS_JSON)
-                columns_json(&p, table, group, &advice);
+                columns_json(&p, table, group, &advice, elapsed);
         }
         table_free(table);
         free(columns);
     }
+    spex_elapsed_free(elapsed);
     advice_free(&advice);
     spex_group_free(group);
     return profile_close(&p);

@@ -1,4 +1,5 @@
 #include "columns.h"
+#include "elapsed.h"
 
 #include "analysis/allocs.h"
 
@@ -297,11 +298,13 @@ void columns_key(struct table *table, const char *column, const struct spex_grou
 }
 
 void columns_json(struct profile *profile, const struct table *table,
-                  const struct spex_group *group, const struct advice *advice)
+                  const struct spex_group *group, const struct advice *advice,
+                  const struct spex_elapsed *elapsed)
 {
     struct json json = profile_json(profile, "spex.report.1");
     JSON_MEMBER(&json, "count_error", u64, spex_group_error(group));
     advice_json(advice, &json);
+    elapsed_json(elapsed, &json);
     json_name(&json, "rows");
     table_json(table, &json);
     json_end(&json);

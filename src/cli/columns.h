@@ -3,6 +3,7 @@
 #define CLI_COLUMNS_H
 
 #include "cli/advice.h"
+#include <spex/elapsed.h>
 
 /* A quantile of latencies: marked if counters saturate there, absent if negative. */
 void columns_latency(const struct profile *profile, struct table *table, const char *column,
@@ -36,6 +37,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
 
 /* Writes the table as spex.report.1 (docs/schema.md). */
 void columns_json(struct profile *profile, const struct table *table,
-                  const struct spex_group *group, const struct advice *advice);
+                  const struct spex_group *group, const struct advice *advice,
+                  const struct spex_elapsed *elapsed);
 
 #endif

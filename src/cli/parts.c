@@ -192,6 +192,7 @@ unsigned parts_write(const struct output *output, const char *directory, struct 
     s.failed = s.data < 0;
     find_kept(&s, options->kept_start, options->kept_end);
     fresh.kept_start = fresh.kept_end = 0;
+    fresh.elapsed = false; /* its records are of the whole run */
     while (!s.failed && (more = left_next(run, &event, &error)) != SPEX_END)
         if (more) {
             cli_error("%s", error.text);

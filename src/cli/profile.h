@@ -89,6 +89,7 @@ struct profile {
     bool colour;
     /* progress: a download's line is on the terminal; quiet: print no more such lines */
     _Atomic bool progress, quiet;
+    bool elapsed;   /* the profile says itself what threads did while they did not run */
     bool told;      /* the output already says what the file lacks */
     double limit;   /* smallest share of rows that are shown */
     uint64_t least; /* fewest samples of rows that are shown in text */

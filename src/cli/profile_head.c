@@ -292,12 +292,12 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
                                  : "the records have no timestamps (ts_enable=1)");
         return;
     }
-    if (t->away >= t->spent / 1000 && t->away)
+    if (t->away >= t->spent / 1000 && t->away && !p->elapsed)
         snprintf(away, sizeof away, "; threads did not run for %s", text_time(b, (double)t->away));
     if (t->beside_loss)
         snprintf(loss, sizeof loss, "; %s beside lost data is not counted",
                  text_time(c, (double)t->beside_loss));
-    if (t->unseen >= t->spent / 1000 && t->unseen)
+    if (t->unseen >= t->spent / 1000 && t->unseen && !p->elapsed)
         snprintf(unseen, sizeof unseen, "; about %s more in the kernel, which was not sampled",
                  text_time(d, (double)t->unseen));
     profile_comment(p, out, "time: %s%s%s%s%s", text_time(a, all),

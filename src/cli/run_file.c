@@ -47,6 +47,7 @@ static struct spex_perf_writer_options writer_options(const struct left_about *a
         .kept_end = about->end,
         .stacks = about->stacks,
         .allocs = about->allocs,
+        .elapsed = about->elapsed,
         .node_cpus = about->socket_cpus,
     };
     memcpy(options.config, about->config, sizeof options.config);

@@ -451,10 +451,13 @@ static void do_mark(struct flow *f, uint64_t word)
     case FLOW_CALL: /* nothing stays in flight */
         complete_pending(f);
         f->idle = true;
+        elapsed_enter(&f->elapsed, (struct elapsed_syscall *)(uintptr_t)value,
+                      timing_clock(f->core));
         break;
     case FLOW_RETURN:
         timing_spend(f->core, value);
         f->idle = false;
+        elapsed_leave(&f->elapsed, timing_clock(f->core), value);
         break;
     case FLOW_LOG: {
         struct flow_log *log = (struct flow_log *)(uintptr_t)value;
@@ -673,6 +676,7 @@ void account_begin(struct flow *f, uint64_t start)
     detail_begin(f);
     f->waited = timing_clock(f->core);
     reach(f, start);
+    elapsed_begin(&f->elapsed, timing_clock(f->core));
     publish_clock(f);
 }
 
@@ -686,10 +690,17 @@ void account_tell(struct flow *f)
         spex_spu_pass(unit, until - f->left);
 }
 
-void account_free(struct flow *f)
+void account_save(struct flow *f)
+{
+    elapsed_save(&f->elapsed, &f->vcpu->task, timing_clock(f->core), 0);
+}
+
+void account_free(struct flow *f, uint64_t end)
 {
     struct vcpu *v = f->vcpu;
     account_tell(f);
+    elapsed_save(&f->elapsed, &v->task, timing_clock(f->core), end);
+    elapsed_fini(&f->elapsed);
     if (f->cycles)
         blame_drain(f->cycles, &plugin.run->model);
     calls_end(&f->made, f->cycles);
@@ -708,6 +719,7 @@ void account_forget(struct flow *f)
     f->vcpu->flow = NULL;
     timing_core_free(f->core);
     stack_end(&f->stack);
+    elapsed_fini(&f->elapsed);
     free(f->heap);
     free(f->made.open);
     free(f->made.ended);

@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "account/blame.h"
 #include "detail.h"
+#include "elapsed.h"
 #include "flow.h"
 #include "pause.h"
 #include "ready.h"
@@ -47,6 +48,7 @@ struct flow {
     uint64_t heap_count, heap_read; /* written by the guest's thread; read by the model's */
     uint64_t heap_time;
     struct calls made; /* exact counts of calls, with --truth */
+    struct elapsed elapsed;
     struct blame *cycles;
     uint64_t uncounted;   /* uncounted: parts of a cycle outside the sampled regions */
     uint64_t end;         /* the word that ends the last block, if it is not in the ring; else 0 */
@@ -79,8 +81,10 @@ struct flow *account_new(struct vcpu *v, int cpu);
 void account_begin(struct flow *f, uint64_t start);
 /* Reports all operations that have run to the unit. */
 void account_tell(struct flow *f);
-/* Closes the task. */
-void account_free(struct flow *f);
+/* Writes what its time was spent on so far. */
+void account_save(struct flow *f);
+/* Closes the task. end: when its process ends, if it is later and the thread is in a call. */
+void account_free(struct flow *f, uint64_t end);
 /* In the child of a fork: the thread does not exist here. */
 void account_forget(struct flow *f);
 

@@ -343,6 +343,7 @@ static void set_output(struct engine *e, const struct engine_options *o)
     out->truth = o->truth;
     out->stacks = o->stacks;
     out->allocs = o->allocs;
+    out->elapsed = !o->model.none;
 }
 
 enum spex_status engine_new(struct engine_options *o, struct engine **out, struct spex_error *error)
@@ -426,6 +427,7 @@ void engine_about(const struct engine *e, struct left_about *about)
                                  .host = e->host,
                                  .stacks = o->stacks,
                                  .allocs = o->allocs,
+                                 .elapsed = o->elapsed,
                                  .cpu = e->options->cpu,
                                  .model = uarch_mode(&e->settings.model),
                                  .argv = (const char *const *)e->options->argv};

@@ -133,6 +133,7 @@ struct left_about {
     bool keep, truth;        /* truth: exact counts were kept */
     bool host;               /* the command was a program of this machine */
     bool stacks, allocs;     /* call stacks and allocations were kept */
+    bool elapsed;            /* so was what threads did while they did not run */
     const char *cpu;         /* preset or file of the core */
     const char *model;       /* sampled, full or none */
     const char *const *argv; /* NULL-terminated */

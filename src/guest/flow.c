@@ -338,7 +338,7 @@ enum flow_call flow_call_kind(int64_t number, uint64_t operation)
 #define SYSCALL(n, name, cycles, moves, kind)                                                      \
     case n:                                                                                        \
         return FLOW_##kind;
-#include "syscalls.def"
+#include "account/syscalls.def"
     }
     return FLOW_WAKES; /* unknown calls might wake a thread */
 }
@@ -351,7 +351,7 @@ uint64_t flow_call_cycles(int64_t number, int64_t result)
 #define SYSCALL(n, name, cycles, moves, kind)                                                      \
     case n:                                                                                        \
         return cycles + ((moves) ? bytes / 16 : 0);
-#include "syscalls.def"
+#include "account/syscalls.def"
     }
     return SYSCALL_OTHER;
 }
@@ -391,13 +391,13 @@ void flow_begin_again(struct vcpu *v, uint64_t start)
     account_begin(v->flow, start);
 }
 
-static void end_locked(struct flow *f)
+static void end_locked(struct flow *f, uint64_t end)
 {
     account_finish(f);
     while (account_turn(f, UINT64_MAX, UINT32_MAX))
         ;
     plugin.order.busy += account_busy(f);
-    account_free(f);
+    account_free(f, end);
     order_end(f);
 }
 
@@ -415,7 +415,7 @@ void flow_abandon(struct vcpu *v)
     take_lock();
     v->flow = NULL;
     v->hot->open = NULL;
-    end_locked(f);
+    end_locked(f, 0);
     pthread_mutex_unlock(&plugin.order.lock);
     free(f->heap);
     free(f->ready.files);
@@ -425,9 +425,14 @@ void flow_abandon(struct vcpu *v)
 
 static void end_all_locked(void)
 {
+    uint64_t end = 0;
+    for (unsigned i = 0; i < plugin.order.count; i++) {
+        const uint64_t clock = account_clock(plugin.order.flows[i]);
+        end = clock > end ? clock : end;
+    }
     while (plugin.order.count) {
         plugin.order.flows[0]->vcpu->live = false;
-        end_locked(plugin.order.flows[0]); /* not freed, since its thread may still run */
+        end_locked(plugin.order.flows[0], end); /* not freed, since its thread may still run */
     }
 }
 

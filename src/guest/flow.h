@@ -43,7 +43,7 @@ enum {
 };
 
 enum flow_mark {
-    FLOW_CALL,       /* a system call begins: the thread does not run */
+    FLOW_CALL,       /* struct elapsed_syscall, or 0: the call begins, the thread does not run */
     FLOW_RETURN,     /* a system call is over; value: cycles it took */
     FLOW_LOG,        /* struct flow_log */
     FLOW_WAKE,       /* another thread may be woken; value: ticket */

@@ -123,6 +123,7 @@ static void leave(struct vcpu *v)
     uint64_t clock = clock_of(v);
     if (plugin.user.full) {
         account_tell(v->flow);
+        account_save(v->flow);
         timing_counts(v->flow->core, &counts);
     } else {
         sample_end(v);

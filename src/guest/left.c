@@ -142,6 +142,7 @@ static enum spex_status open_control(struct left_run *run, const struct engine *
         c->output.keep = about.keep;
         c->output.stacks = about.stacks;
         c->output.allocs = about.allocs;
+        c->output.elapsed = about.elapsed;
     }
     if (c->cpus > RUN_CPUS) {
         run->damaged++;
@@ -336,6 +337,7 @@ void left_about(const struct left_run *run, struct left_about *about)
                                  .truth = o->truth,
                                  .stacks = o->stacks,
                                  .allocs = o->allocs,
+                                 .elapsed = o->elapsed,
                                  .cpu = run->argv[2],
                                  .model = uarch_mode(&run->control.model),
                                  .argv = run->argv + 3};

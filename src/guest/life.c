@@ -423,7 +423,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     sve_call(number == SYS_RT_SIGRETURN);
     memcpy(v->argument, a, sizeof v->argument);
     if (plugin.user.full)
-        flow_mark(v, FLOW_CALL, 0);
+        flow_mark(v, FLOW_CALL, (uintptr_t)elapsed_note(v, number));
     if (plugin.user.full &&
         plugin.run->regions) /* what others can see the program do has also happened in the model */
         flow_drain(v);

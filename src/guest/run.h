@@ -31,7 +31,7 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 8,
+    RUN_VERSION = 9,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
@@ -51,7 +51,7 @@ enum {
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start; /* offset in `data` where the AUX data begins */
-    uint64_t keep, truth, stacks, allocs;
+    uint64_t keep, truth, stacks, allocs, elapsed;
 };
 
 #define RUN_NO_TASK UINT32_MAX

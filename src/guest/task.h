@@ -94,6 +94,8 @@ void task_remove(uint32_t id, const char *suffix);
  * where they are: there may be room later.
  */
 void task_save(struct task *task, uint64_t bytes, uint32_t flags, bool last);
+/* Appends whole records of perf.data to the data, or none. */
+void task_add_records(const void *records, uint64_t size);
 /* Appends N.stacks to the data. At the end of a thread, records without room stay. */
 void task_save_stacks(struct task *task, bool last);
 

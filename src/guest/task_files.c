@@ -337,24 +337,37 @@ void task_save(struct task *task, uint64_t bytes, uint32_t flags, bool last)
     task_log(task, &event, NULL);
 }
 
+/* Appends records; `place` says before where they go. False if there was no room for all. */
+static bool add_records(const void *records, uint64_t size, uint64_t *place)
+{
+    int fd = size ? lock_data() : -1;
+    uint64_t written = 0;
+    if (fd < 0)
+        return false;
+    uint64_t at = plugin.run->end;
+    __atomic_store_n(place, at, __ATOMIC_RELEASE);
+    struct held held = hold_signal();
+    bool ok = write_at(fd, records, size, at, &written);
+    release_signal(&held);
+    if (ok)
+        __atomic_store_n(&plugin.run->end, at + size, __ATOMIC_RELEASE);
+    else
+        task_failed(errno);
+    unlock_data(fd);
+    return ok;
+}
+
+void task_add_records(const void *records, uint64_t size)
+{
+    uint64_t place;
+    add_records(records, size, &place);
+}
+
 void task_save_stacks(struct task *task, bool last)
 {
     struct run_task *s = task->shared;
-    uint64_t bytes = s->stacks_head, written = 0;
-    int fd = bytes ? lock_data() : -1;
-    bool ok = false;
-    if (fd >= 0) {
-        uint64_t at = plugin.run->end;
-        __atomic_store_n(&s->stacks_at, at, __ATOMIC_RELEASE);
-        struct held held = hold_signal();
-        ok = write_at(fd, task->stacks, bytes, at, &written);
-        release_signal(&held);
-        if (ok)
-            __atomic_store_n(&plugin.run->end, at + bytes, __ATOMIC_RELEASE);
-        else
-            task_failed(errno);
-        unlock_data(fd);
-    }
+    uint64_t bytes = s->stacks_head;
+    bool ok = add_records(task->stacks, bytes, &s->stacks_at);
     if (ok || !last) {
         for (uint64_t at = 0; !ok && at < bytes; at += le16(task->stacks + at + 6))
             if (le64(task->stacks + at + 8) == CALLCHAIN_ID)

@@ -1,7 +1,7 @@
 /* Everything but the records: header, attributes, feature sections, SPE metadata. */
 #include "writing.h"
 
-#include "allocation.h"
+#include "elapsed.h"
 #include "callchain.h"
 
 #include <errno.h>
@@ -37,6 +37,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
         HARDWARE = 0,
         INSTRUCTIONS = 1, /* config of a hardware event */
         SOFTWARE = 1,
+        CPU_CLOCK = 0, /* configs of a software event */
         DUMMY = 9,
         PA_ENABLE = 2, /* bit of config */
     };
@@ -81,19 +82,25 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
          SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
              SPEX_PERF_SAMPLE_WEIGHT,
          ALLOCATION_EVENT ":u"},
+        {ELAPSED_ID,
+         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
+             SPEX_PERF_SAMPLE_WEIGHT,
+         ELAPSED_EVENT ":u"},
     };
-    const bool wanted[] = {o->stacks, o->allocs};
-    for (unsigned i = 0; i < 2; i++) {
+    const bool wanted[] = {o->stacks, o->allocs, o->elapsed};
+    for (unsigned i = 0; i < sizeof wanted; i++) {
         if (!wanted[i] || o->per_thread || o->untimed)
             continue;
         w->attrs[w->attr_count].own = beside[i].id;
         w->attrs[w->attr_count].name = beside[i].name;
         w->stacks = true;
         a = w->attrs[w->attr_count++].bytes;
-        put_le32(a, HARDWARE); /* a hardware event with the period of the SPE event */
+        /* a hardware event with the period of the SPE event; elapsed time is in nanoseconds */
+        const bool clock = beside[i].id == ELAPSED_ID;
+        put_le32(a, clock ? SOFTWARE : HARDWARE);
         put_le32(a + 4, ATTR_SIZE);
-        put_le64(a + 8, INSTRUCTIONS);
-        put_le64(a + 16, o->period);
+        put_le64(a + 8, clock ? CPU_CLOCK : INSTRUCTIONS);
+        put_le64(a + 16, clock ? 1 : o->period);
         put_le64(a + 24, type | beside[i].parts);
         put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
     }

@@ -22,7 +22,9 @@ PERF_MESSAGES = re.compile(
 def perf_script(path, *args):
     code, out, err = run("perf", "script", "-i", path, "--itrace=i1i", "-F",
                          "comm,pid,tid,ip,sym,dso", *args)
-    return code, [l.split() for l in out.decode(errors="replace").splitlines() if l.strip()], err
+    rows = [l.split() for l in out.decode(errors="replace").splitlines() if l.strip()]
+    # without those of elapsed time, which have lines for their callers
+    return code, [r for r in rows if len(r) > 3 and "/" in r[1] and r[2] != "0"], err
 
 
 # ---- the same bytes ----
