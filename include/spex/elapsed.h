@@ -54,10 +54,12 @@ struct spex_elapsed_sum {
 struct spex_elapsed;
 /* by_thread: rows of each thread, those of what ran included; else of all together. */
 enum spex_status spex_elapsed_new(struct spex_analysis *analysis, bool by_thread,
-                                  struct spex_elapsed **elapsed, struct spex_error *error);
-void spex_elapsed_free(struct spex_elapsed *elapsed); /* NULL is ignored */
-void spex_elapsed_add_up(const struct spex_elapsed *elapsed, struct spex_elapsed_sum *sum);
-/* Most time first; NULL past the last. */
+                                  struct spex_elapsed **elapsed,
+                                  struct spex_error *error); /* since 1.4 */
+void spex_elapsed_free(struct spex_elapsed *elapsed);        /* NULL is ignored; since 1.4 */
+void spex_elapsed_add_up(const struct spex_elapsed *elapsed,
+                         struct spex_elapsed_sum *sum); /* since 1.4 */
+/* Most time first; NULL past the last (since 1.4). */
 const struct spex_elapsed_row *spex_elapsed_at(const struct spex_elapsed *elapsed, size_t index);
 
 #ifdef __cplusplus

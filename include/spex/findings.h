@@ -64,6 +64,7 @@ enum spex_finding_case {
     SPEX_CASE_PARTS,   /* sharing: parts with names */
     SPEX_CASE_READS,   /* sharing: data that is mostly read */
     SPEX_CASE_SPIN,    /* locks: threads do not sleep while they wait */
+    SPEX_CASE_SLEEP,   /* locks: they sleep; the share is of the elapsed time of all threads */
     SPEX_CASE_COUNT
 };
 

@@ -27,6 +27,7 @@ struct spex_findings {
     uint64_t seed;
     uint64_t samples, all, memory, accesses, remote, remote_time;
     struct found found;
+    struct spex_elapsed *elapsed; /* NULL: nobody asked */
     bool timed;
     bool full;   /* some instructions were left out */
     bool failed; /* memory ran out: there are no findings */
@@ -61,6 +62,7 @@ void spex_findings_free(struct spex_findings *f)
     memory_free(f->near);
     vec_free(&f->spots);
     memory_free(f->index);
+    spex_elapsed_free(f->elapsed);
     for (size_t i = 0; i < f->found.count; i++)
         finding_clear(&f->found.items[i]);
     memory_free(f->found.items);
@@ -397,6 +399,7 @@ static void finish(struct spex_findings *f, const struct spex_sharing *sharing)
                                 .remote_time = f->remote_time,
                                 .timed = f->timed};
     findings_find(f->analysis, &spots, &f->found);
+    findings_find_locks(f->analysis, &f->elapsed, &f->found);
     const struct spex_shared_line *line;
     for (size_t i = 0, n = 0; sharing && n < LINES_MOST && (line = spex_sharing_line(sharing, i));
          i++)

@@ -4,11 +4,13 @@
  *   findings.c       counts the samples of each instruction
  *   findings_find.c  what is found in these counts
  *   findings_code.c  in which case, from the code
+ *   findings_locks.c locks that threads sleep for
  *   shared_parts.c   lines that threads share
  */
 #ifndef ANALYSIS_FINDINGS_H
 #define ANALYSIS_FINDINGS_H
 
+#include <spex/elapsed.h>
 #include <spex/findings.h>
 
 /* Formats text, on the account that this thread works for. */
@@ -58,6 +60,9 @@ struct spots { /* what was counted, ordered by module and address */
     bool timed;
 };
 void findings_find(struct spex_analysis *analysis, const struct spots *spots, struct found *found);
+/* Locks that threads sleep for; *elapsed is NULL before, and to be freed. */
+void findings_find_locks(struct spex_analysis *analysis, struct spex_elapsed **elapsed,
+                         struct found *found);
 void finding_add_number(struct spex_finding *finding, const char *name, double value);
 
 /* How a load or store gets its address in its loop; *stride is set for STREAM. */

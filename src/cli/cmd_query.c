@@ -363,8 +363,9 @@ const struct cli_command cli_query = {
     .synopsis = "SQL|QUESTION [FILE...]",
     .summary = "SQL over profiles (DuckDB)",
     .details = "Table samples holds the samples of the files: perf.data, Parquet files that export "
-               "wrote, or directories of them (-i, else perf.data); stacks, files and losses stand "
-               "beside it. 'name.data' and spe('name') are tables, too. Columns are described in "
+               "wrote, or directories of them (-i, else perf.data); stacks, files, losses and "
+               "elapsed stand beside it. 'name.data' and spe('name') are tables, too. Columns are "
+               "described in "
                "docs/schema.md, more in docs/query.md. A "
                "QUESTION is a ready-made statement: --list names them. With --url the tables are "
                "those of a fleet, and the dialect is ClickHouse's (docs/fleet.md).",

@@ -243,7 +243,7 @@ static void look_for(void *user, const char *name, const char *path)
  */
 static void add_tables(struct mention *m, const char *text)
 {
-    static const char *const names[] = {"stacks", "files", "losses"};
+    static const char *const names[] = {"stacks", "files", "losses", "elapsed"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         struct out sql;
         if (!mentions(text, names[i]))

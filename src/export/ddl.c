@@ -95,7 +95,7 @@ static void put_tables(struct out *out, const struct ddl *d)
     out_text(out,
              "\n-- What stands beside samples, sent with the last part of a batch: docs/schema.md. "
              "until is when the file was written last.");
-    for (unsigned table = 0; table < TABLES_COUNT; table++) {
+    for (unsigned table = 0; table < TABLES_SENT; table++) {
         const struct tables_info *info = &tables_info[table];
         put_create(out, d, info->name);
         for (unsigned i = 0; i < NATIVE_HEADS; i++)

@@ -17,7 +17,7 @@ enum {
      * tables that a part has rows in: samples, minutes (computed from them), batches, those of
      * tables.def
      */
-    LEDGER_TABLES = 3 + TABLES_COUNT
+    LEDGER_TABLES = 3 + TABLES_SENT
 };
 const char *ledger_table(unsigned n);
 

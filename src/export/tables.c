@@ -3,6 +3,8 @@
 #include "base/memory.h"
 #include "base/ids.h"
 
+#include <spex/elapsed.h>
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,7 @@ struct tables {
     struct spex_part part;
     struct spex_perf_event event;
     unsigned flags; /* loss flags of the event that are not yet given out */
+    struct spex_elapsed *elapsed;
     struct out id;
     struct tables_cell *cells;
     size_t filled;
@@ -68,6 +71,7 @@ void tables_free(struct tables *t)
 {
     if (!t)
         return;
+    spex_elapsed_free(t->elapsed);
     stack_ids_free(t->stack_ids);
     ids_free(&t->symbols);
     free(t->symbol_counts);
@@ -245,6 +249,26 @@ static bool next_loss(struct tables *t)
     return true;
 }
 
+static bool next_elapsed(struct tables *t)
+{
+    static const char *const states[] = {"running", "kernel", "waiting"};
+    struct spex_error error;
+    if (!t->elapsed && spex_elapsed_new(t->analysis, true, &t->elapsed, &error))
+        return false;
+    const struct spex_elapsed_row *row = spex_elapsed_at(t->elapsed, t->at++);
+    if (!row)
+        return false;
+    put_number(t, row->pid >= 0, (uint32_t)row->pid);
+    put_number(t, true, (uint32_t)row->tid);
+    const char *const texts[] = {states[row->state], row->what,     row->call, row->object,
+                                 row->through,       row->function, row->line};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        put_text(t, texts[i]);
+    put_number(t, true, row->calls);
+    put_number(t, true, row->ns);
+    return true;
+}
+
 void tables_begin(struct tables *t, enum tables_id table)
 {
     t->table = table;
@@ -256,10 +280,8 @@ void tables_begin(struct tables *t, enum tables_id table)
 bool tables_next(struct tables *t, struct tables_cell cells[TABLES_COLUMNS])
 {
     static bool (*const next[])(struct tables *) = {
-        [TABLES_FILES] = next_file,
-        [TABLES_SYMBOLS] = next_symbol,
-        [TABLES_STACKS] = next_call,
-        [TABLES_LOSSES] = next_loss,
+        [TABLES_FILES] = next_file,  [TABLES_SYMBOLS] = next_symbol,  [TABLES_STACKS] = next_call,
+        [TABLES_LOSSES] = next_loss, [TABLES_ELAPSED] = next_elapsed,
     };
     t->cells = cells;
     t->filled = 0;

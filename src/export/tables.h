@@ -1,6 +1,7 @@
 /*
- * The tables beside samples: the files that ran, their functions, call stacks, and where data was
- * lost. A pass over the samples fills them; after that their rows can be read one by one.
+ * The tables beside samples: the files that ran, their functions, call stacks, where data was
+ * lost, and what threads did while they did not run. A pass over the samples fills them; after that
+ * their rows can be read one by one.
  */
 #ifndef EXPORT_TABLES_H
 #define EXPORT_TABLES_H
@@ -12,7 +13,8 @@ enum tables_id {
 #define COLUMN(name, type, bits, null, meaning)
 #define END
 #include "export/tables.def"
-    TABLES_COUNT
+    TABLES_COUNT,
+    TABLES_SENT = TABLES_ELAPSED, /* those before it are a fleet's, too */
 };
 
 enum { TABLES_COLUMNS = 11 }; /* most columns of a table */

@@ -199,13 +199,13 @@ static enum spex_status put_block(void *user, struct out *block)
 }
 
 /* The tables beside samples, which go with the last part. */
-static enum spex_status make_tables(struct sending *s, struct side sides[TABLES_COUNT],
+static enum spex_status make_tables(struct sending *s, struct side sides[TABLES_SENT],
                                     struct ledger_body *bodies, uint64_t *rows)
 {
     const struct native_head_values head = {s->job->source.host, s->native.wall_end,
                                             s->native.batch, s->part};
     enum spex_status status = SPEX_OK;
-    for (unsigned i = 0; i < TABLES_COUNT; i++) {
+    for (unsigned i = 0; i < TABLES_SENT; i++) {
         sides[i].sending = s;
         out_init(&sides[i].body, -1);
         bodies[i] = (struct ledger_body){.table = tables_info[i].name, .columns = list_table};
@@ -222,18 +222,18 @@ static enum spex_status make_tables(struct sending *s, struct side sides[TABLES_
 
 static void send_part(struct sending *s, struct ledger_row *row)
 {
-    struct ledger_body bodies[1 + TABLES_COUNT] = {{.table = "samples",
-                                                    .columns = list_samples,
-                                                    .rows = s->part_rows,
-                                                    .data = s->body.data,
-                                                    .size = s->body.size}};
-    struct side sides[TABLES_COUNT];
+    struct ledger_body bodies[1 + TABLES_SENT] = {{.table = "samples",
+                                                   .columns = list_samples,
+                                                   .rows = s->part_rows,
+                                                   .data = s->body.data,
+                                                   .size = s->body.size}};
+    struct side sides[TABLES_SENT];
     if (row->last)
         s->status = make_tables(s, sides, bodies + 1, &row->side);
     if (!s->status)
-        s->status = ledger_send(&s->ledger, s->part, bodies, row->last ? 1 + TABLES_COUNT : 1, row,
+        s->status = ledger_send(&s->ledger, s->part, bodies, row->last ? 1 + TABLES_SENT : 1, row,
                                 &s->job->error);
-    for (unsigned i = 0; row->last && i < TABLES_COUNT; i++)
+    for (unsigned i = 0; row->last && i < TABLES_SENT; i++)
         out_fini(&sides[i].body);
 }
 

@@ -33,7 +33,7 @@ struct query {
 
 /* Adds function spe to the connection. */
 bool spe_register(struct query *query);
-/* Adds spe_files, spe_symbols, spe_stacks and spe_losses. */
+/* Adds spe_files, spe_symbols, spe_stacks, spe_losses and spe_elapsed. */
 bool spe_tables_register(struct query *query);
 
 /* A profile for a pass; NULL if it cannot be read. Others may have it again afterwards. */

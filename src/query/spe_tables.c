@@ -1,7 +1,7 @@
 /*
- * The table functions spe_files('perf.data'), spe_symbols, spe_stacks and spe_losses: the tables
- * beside samples. A pass over the profile when the statement begins, then one thread passes rows to
- * DuckDB on request.
+ * The table functions spe_files('perf.data'), spe_symbols, spe_stacks, spe_losses and spe_elapsed:
+ * the tables beside samples. A pass over the profile when the statement begins, then one thread
+ * passes rows to DuckDB on request.
  */
 #include "spe.h"
 

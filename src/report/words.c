@@ -35,7 +35,7 @@ static const char *const cases[SPEX_CASE_COUNT] = {
     [SPEX_CASE_RETURN] = "return",       [SPEX_CASE_MODEL] = "model",
     [SPEX_CASE_BLOCKS] = "blocks",       [SPEX_CASE_OBJECTS] = "objects",
     [SPEX_CASE_PARTS] = "parts",         [SPEX_CASE_READS] = "reads",
-    [SPEX_CASE_SPIN] = "spin",
+    [SPEX_CASE_SPIN] = "spin",           [SPEX_CASE_SLEEP] = "sleep",
 };
 
 static const struct row {

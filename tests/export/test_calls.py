@@ -116,7 +116,7 @@ def query(sql, *files):
 equal("SQL: stack and callers of each record",
       {r["offset"]: (r["stack"], r["callers"])
        for r in query('SELECT "offset", stack, callers FROM samples', "calls.data")}, named)
-for name in ("files", "symbols", "stacks", "losses"):
+for name in ("files", "symbols", "stacks", "losses", "elapsed"):
     both = query(f"SELECT count(*) AS n FROM spe_{name}('calls.data') UNION ALL "
                  f"SELECT count(*) FROM (SELECT * FROM spe_{name}('calls.data') INTERSECT ALL "
                  f"SELECT * FROM 'calls.d/{name}.parquet') UNION ALL "

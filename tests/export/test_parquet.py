@@ -106,9 +106,9 @@ else:
     # ---- the tables beside samples ----
     os.makedirs(f"{DIR}/tables", exist_ok=True)
     code, err = export("parquet", profile("mixed-loss", 2000), out="tables")
-    equal("a directory gets five tables", (code, sorted(os.listdir(f"{DIR}/tables"))),
-          (0, ["files.parquet", "losses.parquet", "samples.parquet", "stacks.parquet",
-               "symbols.parquet"]))
+    equal("a directory gets six tables", (code, sorted(os.listdir(f"{DIR}/tables"))),
+          (0, ["elapsed.parquet", "files.parquet", "losses.parquet", "samples.parquet",
+               "stacks.parquet", "symbols.parquet"]))
     tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l]
               for n in ("files", "losses", "samples", "stacks", "symbols")}
     rows = records("mixed-loss.data", "-F", "path")

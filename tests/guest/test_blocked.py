@@ -2,6 +2,7 @@
 Time in which threads do not run: what report says of a lock convoy, of brief locks, of files. What
 runs, what is in the kernel and what waits add up to the time that the threads were there.
 """
+import glob
 import json
 
 from guest import *
@@ -11,7 +12,7 @@ program = build("blocked", "-g", "-O1", "-pthread", "-static")
 
 
 def elapsed(name, *args, options=()):
-    code, out, err, path = record(*options, program, *args, name=name)
+    code, out, err, path = record("--deterministic", *options, program, *args, name=name)
     equal(f"{name}: recorded", (code, len(err.splitlines())), (0, 1))
     answer = json.loads(spex("report", "-i", path, "--format", "json")[1])
     return path, answer["elapsed"], answer
@@ -61,8 +62,26 @@ check("and a table below the first", re.search(
 check("filters leave it out", "elapsed" not in report("-i", path, "--tid", "1002"))
 equal("several threads say the same", text, report("-i", path, "--threads", "3"))
 
+wait, *more = [f for f in answer["findings"] if f["case"] == "sleep"]
+equal("a finding names the lock, where it is taken and what it costs",
+      (wait["kind"], wait["data"], wait["place"], wait["samples"], more),
+      ("lock", "queue_lock", f"serve ({first['line']})", first["calls"], []))
+check("and its share", abs(wait["share"] - first["elapsed"]) < 1e-5, wait)
+check("in words", re.search(r"[\d.]+% of the elapsed time of all threads is waiting for a lock: "
+                            r"queue_lock, most of it in serve \(blocked", " ".join(text.split())),
+      text)
+library = glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*[!l]/libduckdb.so")
+os.environ.setdefault("SPEX_DUCKDB", library[0] if library else "")
+code, out, err = spex("query", "SELECT state, CAST(sum(time_ns) AS BIGINT) AS ns FROM elapsed "
+                      "GROUP BY state ORDER BY state", path, "--format", "csv")
+if not os.environ["SPEX_DUCKDB"]:
+    skip("SQL", "no DuckDB: scripts/feeds-setup fetches it")
+else:
+    equal("SQL has the same", out.decode().split(), ["state,ns", f"kernel,{parts[1]}",
+                                                     f"running,{parts[0]}", f"waiting,{parts[2]}"])
+
 # ---- the same bytes; with call stacks, allocations, the full model; not without one ----
-again = record(program, "lock", name="again")[3]
+again = record("--deterministic", program, "lock", name="again")[3]
 equal("the same again", open(path, "rb").read(), open(again, "rb").read())
 for options in (("-g",), ("--allocs",), ("--model", "full")):
     _, other, _ = elapsed("other", "lock", options=options)
@@ -72,11 +91,12 @@ _, none, answer = elapsed("none", "lock", options=("--model", "none"))
 equal("no model: null", none, None)
 
 # ---- what nearly is one: as many calls, held for a moment ----
-path, brief, _ = elapsed("brief", "brief")
+path, brief, answer = elapsed("brief", "brief")
 equal("brief: it adds up", (brief["threads"], brief["time_ns"]), threads(path))
 check("brief: hardly any time for the lock",
       sum(r["elapsed"] for r in brief["rows"] if r["object"] == "queue_lock") < 0.01,
       brief["rows"][:4])
+check("brief: so no finding", all(f["case"] != "sleep" for f in answer["findings"]), answer)
 check("brief: main waits for the others' ends",
       rows(brief, "[blocked: futex]", "main"), brief["rows"][:3])
 
