@@ -179,7 +179,8 @@ for name, (node, modules) in LIBRARIES.items():
 # assert. These take NULL for each of their pointers.
 TAKE_NULL = set("""
     spex_analysis_close spex_aux_close spex_cpu_event_name spex_cpu_has_sources spex_cpu_name
-    spex_disassembler_free spex_features_describe spex_filter_name spex_finding_free
+    spex_disassembler_free spex_elapsed_at spex_elapsed_free spex_features_describe
+    spex_filter_name spex_finding_free
     spex_findings_at spex_findings_free spex_findings_timed spex_generator_free spex_group_free
     spex_perf_stream spex_perfdata_close spex_reader_free spex_shapes_free spex_sharing_free
     spex_source_of_value spex_spu_config_check spex_spu_fini spex_spu_free spex_symbols_free

@@ -193,7 +193,7 @@ static void add_switches(struct spex_elapsed *e, const struct spex_analysis *a,
             away[how & CHANGE_PREEMPT ? 1 : 0] += all[i].time - out;
             times[how & CHANGE_PREEMPT ? 1 : 0]++;
         }
-        how = all[i].how & CHANGE_OUT ? all[i].how : 0;
+        how = all[i].how & CHANGE_OUT ? all[i].how & (CHANGE_OUT | CHANGE_PREEMPT) : 0;
         out = all[i].time;
     }
     for (unsigned k = 0; k < 3; k++) {

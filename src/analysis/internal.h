@@ -22,7 +22,8 @@ bool op_has_word(const char *text, const char *word, size_t size);
 
 /* ---- changes of state, sorted by (id, time) ---- */
 
-enum { CHANGE_OUT = 1, CHANGE_PREEMPT = 2 }; /* of a thread: it stops, though it could go on */
+/* Of a thread: it stops, though it could go on; above them the order in the file. */
+enum { CHANGE_OUT = 1, CHANGE_PREEMPT = 2, CHANGE_ORDER = 2 };
 struct change {
     int32_t id;
     uint32_t how;

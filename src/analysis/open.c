@@ -46,6 +46,7 @@ static void add_switch(struct spex_analysis *a, const struct spex_perf_event *e)
 {
     changes_add(&a->switches, e->tid, e->time);
     a->switches.items[a->switches.count - 1].how =
+        (uint32_t)a->switches.count << CHANGE_ORDER |
         (e->misc & SPEX_PERF_MISC_SWITCH_OUT ? CHANGE_OUT : 0) |
         (e->misc & SPEX_PERF_MISC_SWITCH_PREEMPT ? CHANGE_PREEMPT : 0);
 }

@@ -21,7 +21,9 @@ static int compare_changes(const void *a, const void *b)
     const struct change *x = a, *y = b;
     if (x->id != y->id)
         return x->id < y->id ? -1 : 1;
-    return x->time < y->time ? -1 : x->time > y->time;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->how < y->how ? -1 : x->how > y->how;
 }
 
 void changes_sort(struct changes *changes)

@@ -1,4 +1,5 @@
 /* spex html: writes a page that shows what happened, for people who would rather look than read. */
+#include "elapsed.h"
 #include "output.h"
 #include "profile.h"
 
@@ -15,6 +16,7 @@ struct html_options {
 };
 
 enum {
+    ELAPSED_ROWS = 20,
     SOURCES_TOLD = 5,
     PAGE_MOST = 3000000,
     PAGE_CODE = 160 << 10
@@ -87,6 +89,9 @@ static int write_profile(struct profile *p, const struct html_options *o, size_t
     }
     json_object_lines(json);
     write_about(p, json);
+    struct spex_elapsed *elapsed = elapsed_of(p);
+    elapsed_json(elapsed, ELAPSED_ROWS, json);
+    spex_elapsed_free(elapsed);
     report_write(report, json);
     json_end(json);
     int status = tell_sources(report, output);

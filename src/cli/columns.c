@@ -304,7 +304,7 @@ void columns_json(struct profile *profile, const struct table *table,
     struct json json = profile_json(profile, "spex.report.1");
     JSON_MEMBER(&json, "count_error", u64, spex_group_error(group));
     advice_json(advice, &json);
-    elapsed_json(elapsed, &json);
+    elapsed_json(elapsed, 0, &json);
     json_name(&json, "rows");
     table_json(table, &json);
     json_end(&json);

@@ -79,12 +79,12 @@ static const struct table_column columns[] = {
     {0},
 };
 
-static struct table *make_table(const struct spex_elapsed *elapsed, bool all)
+static struct table *make_table(const struct spex_elapsed *elapsed, bool all, size_t most)
 {
     const struct spex_elapsed_sum sum = sum_of(elapsed);
     struct table *table = table_new(columns);
     const struct spex_elapsed_row *row;
-    for (size_t i = 0; (row = spex_elapsed_at(elapsed, i)) && (all || i < ROWS); i++) {
+    for (size_t i = 0; (row = spex_elapsed_at(elapsed, i)) && (!most || i < most); i++) {
         const double share = ratio_of(row->ns, all_of(&sum));
         char time[32];
         if (!all && share < LEAST)
@@ -114,7 +114,7 @@ void elapsed_print(const struct spex_elapsed *elapsed, struct profile *p)
     if (!elapsed || p->options->format != TABLE_AS_TEXT || p->options->fields)
         return;
     const struct spex_elapsed_sum sum = sum_of(elapsed);
-    struct table *table = make_table(elapsed, false);
+    struct table *table = make_table(elapsed, false, ROWS);
     if (worth_it(&sum) && table_rows(table)) {
         const struct table_options how = profile_table(p);
         out_char(&p->out, '\n');
@@ -123,7 +123,7 @@ void elapsed_print(const struct spex_elapsed *elapsed, struct profile *p)
     table_free(table);
 }
 
-void elapsed_json(const struct spex_elapsed *elapsed, struct json *json)
+void elapsed_json(const struct spex_elapsed *elapsed, size_t most, struct json *json)
 {
     json_name(json, "elapsed");
     if (!elapsed) {
@@ -131,7 +131,7 @@ void elapsed_json(const struct spex_elapsed *elapsed, struct json *json)
         return;
     }
     const struct spex_elapsed_sum sum = sum_of(elapsed);
-    struct table *table = make_table(elapsed, true);
+    struct table *table = make_table(elapsed, true, most);
     json_object(json);
     JSON_MEMBER(json, "threads", u64, sum.threads);
     JSON_MEMBER(json, "time_ns", u64, all_of(&sum));

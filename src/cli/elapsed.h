@@ -13,7 +13,7 @@ struct spex_elapsed *elapsed_of(struct profile *profile);
 void elapsed_header(const struct spex_elapsed *elapsed, struct profile *profile);
 /* Text: a table of a few rows, after a blank line. */
 void elapsed_print(const struct spex_elapsed *elapsed, struct profile *profile);
-/* "elapsed": in JSON, null if there is none. */
-void elapsed_json(const struct spex_elapsed *elapsed, struct json *json);
+/* "elapsed": in JSON, null if there is none. At most so many rows; 0: all. */
+void elapsed_json(const struct spex_elapsed *elapsed, size_t most, struct json *json);
 
 #endif

@@ -49,7 +49,7 @@ function head() {
     const command = (p.command || []).map(a => /^[\w./:=,@%+-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`).join(" ");
     document.getElementById("head").replaceChildren(
         h("div", {class: "row"}, h("h1", {}, document.title), h("button", {class: "theme", onclick: theme, "aria-label": "Light or dark"}, "◐")),
-        answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input !== document.title && p.input),
+        answer(), findings(), elapsed(), h("dl", {class: "about"}, fact("profile", p.input !== document.title && p.input),
             fact("model", s.model && `${s.model}; intervals cover sampling, not the model's error`),
             fact("machine", (s.model ? [s.cpu] : [s.cpu, p.machine, p.host, p.kernel]).filter(Boolean).join(", ")),
             fact("instructions", s.erratum && `trust functions and lines: shares of neighbouring instructions are biased on the Neoverse N1 before r4p1 (erratum ${s.erratum})`),
@@ -87,8 +87,20 @@ function findings() {
         return h("p", {class: "findings none"}, "Nothing stands out in memory, sharing or branches.");
     return h("ol", {class: "findings"}, list.map(f => h("li", {},
         f.share > 0 ? h("div", {class: "cost", title: "share of the time concerned"}, bar(f.share, percent(f.share))) : "",
-        h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
+        h("a", {href: `#${f.case === "sleep" ? "elapsed" : EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" || f.case === "sleep" ? f.text : `${f.place}: ${f.text}`),
         h("div", {class: "do"}, h("b", {}, "do: "), f.do), h("div", {class: "see"}, h("code", {}, f.see)))));
+}
+
+/** What threads did while they did not run: it is no part of what the rest of the page counts. */
+function elapsed() {
+    const e = app.profile.elapsed, part = ns => percent(ns / e.time_ns);
+    if (!e || e.time_ns - e.running_ns < 0.01 * e.time_ns)
+        return "";
+    const rows = e.rows.filter(r => r.elapsed >= 0.01), cell = text => h("td", {class: "text"}, text || "");
+    return h("div", {id: "elapsed"}, h("p", {}, `Elapsed: ${seconds(e.time_ns / 1e9)} of ${count(e.threads)} thread${e.threads === 1 ? "" : "s"}: ${part(e.running_ns)} running, ${part(e.kernel_ns)} in the kernel, ${part(e.waiting_ns)} waiting.`),
+        rows.length ? h("table", {}, h("caption", {class: "hidden"}, "elapsed time"),
+            h("thead", {}, h("tr", {}, ["elapsed", "time", "threads", "calls"].map(t => h("th", {scope: "col"}, t)), ["not running", "for", "called from", "line"].map(t => h("th", {scope: "col", class: "text"}, t)))),
+            h("tbody", {}, rows.map(r => h("tr", {}, [percent(r.elapsed), seconds(r.time_ns / 1e9), count(r.threads), count(r.calls)].map(t => h("td", {}, t)), [r.what, r.object, r.function, r.line].map(cell))))) : "");
 }
 
 function theme() {
