@@ -93,8 +93,10 @@ void spex_row_stats(const struct spex_row *row, struct spex_stats *out)
         .time_square = stats_square(s),
         .flags = row->flags,
     };
-    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++)
-        all.latency_count[l] = spex_row_latencies(row, (enum spex_latency)l, &all.latency_sum[l]);
+    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
+        all.latency_sum[l] = s->latency_sum[l];
+        all.latency_count[l] = l == SPEX_LATENCY_EXECUTE ? s->executes : s->latency_count[l];
+    }
     for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
         all.source[i] = s->source[i];
     sized_give(out, &all);

@@ -22,6 +22,7 @@ static void grow(struct ids *ids)
     memory_free(ids->slots);
     ids->slots = slots;
     ids->slot_count = count;
+    assert(!(count & (count - 1)) && ids->count <= ids->capacity);
     for (size_t i = 0; i < ids->count; i++) {
         size_t at = slot_of(ids, ids->keys[i]);
         while (ids->slots[at])
@@ -34,7 +35,6 @@ uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh)
 {
     if (2 * ids->count >= ids->slot_count)
         grow(ids);
-    assert(!(ids->slot_count & (ids->slot_count - 1)) && ids->count <= ids->capacity);
     size_t at = slot_of(ids, key);
     for (; ids->slots[at]; at = (at + 1) & (ids->slot_count - 1))
         if (ids_equal(ids->keys[ids->slots[at] - 1], key)) {

@@ -37,7 +37,8 @@ void sized_give(void *out, const void *known)
 {
     size_t size = size_of(out), known_size = size_of(known);
     assert(size >= sizeof size && size <= SIZE_MAX_SANE && "set size before the call");
-    memset(out, 0, size);
-    memcpy(out, known, size < known_size ? size : known_size);
+    const size_t common = size < known_size ? size : known_size;
+    memcpy(out, known, common);
+    memset((unsigned char *)out + common, 0, size - common);
     memcpy(out, &size, sizeof size);
 }
