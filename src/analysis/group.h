@@ -130,7 +130,7 @@ static inline struct spex_row *group_row_at(const struct spex_group *g, size_t i
                                (index & (GROUP_CHUNK - 1)) * g->stride);
 }
 
-/* Of a row of a group with flags. */
+/* The histograms of a row, in a group with flags. */
 static inline uint32_t *group_handles(const struct spex_group *g, const struct spex_row *row)
 {
     return (uint32_t *)((uintptr_t)row + g->histograms_at);
@@ -147,7 +147,7 @@ static inline unsigned group_source(const struct spex_sample *s)
     return memory ? s->source : SPEX_SOURCE_COUNT;
 }
 
-/* Of the total latency: 0 to 16. */
+/* The magnitude of the total latency: 0 to 16. */
 static inline unsigned group_magnitude(const struct spex_sample *s)
 {
     return s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0;
@@ -161,7 +161,7 @@ static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
     return n;
 }
 
-/* Words for histograms beside so many chunks of rows: the more rows, the less is left. */
+/* Most words for histograms beside this many chunks of rows: the more rows, the fewer words. */
 size_t group_histogram_room(const struct spex_group *g, size_t chunks);
 void group_limit_histograms(struct spex_group *g);
 uint64_t group_hash(const struct spex_group *g, const struct spex_row *row);
@@ -172,7 +172,7 @@ void group_empty(struct spex_group *g);
 
 typedef uint32_t group_latencies __attribute__((vector_size(16))); /* see enum spex_latency */
 
-/* What is counted of a sample, whatever its row. */
+/* What is counted for a sample, whichever row it is in. */
 struct group_counted {
     group_latencies each;
     uint64_t time;   /* ps */
@@ -180,22 +180,22 @@ struct group_counted {
     uint32_t facts;
     uint8_t flags, source, memory; /* memory: source counts */
 };
-/* Of samples, one after the other, that several groups count. */
+/* Prepares consecutive samples that several groups count. */
 void group_prepare(const struct spex_sample *const *samples, size_t count,
                    struct group_counted *prepared);
-/* Adds them to their rows; prepared: NULL, or what they are. */
+/* Counts samples in their rows; prepared: what group_prepare returned for them, or NULL. */
 void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
                          const struct spex_sample *const *samples,
                          const struct group_counted *prepared, size_t count);
 
-/* The words of one key of count samples, the first of all and then the second. */
+/* Makes the words of one key for count samples: all first words, then all second words. */
 void group_make_keys(struct spex_group *g, enum spex_key kind,
                      const struct spex_sample *const *samples, size_t count,
                      uint64_t (*word)[GROUP_STEP]);
 /* Adds the counts of a row to another of the same or another group. */
 void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
                      const struct spex_row *from);
-/* The words of a source line, of the code at an address. */
+/* Makes the words of the source line for the code at an address. */
 void group_line_key(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                     uint64_t *word0, uint64_t *word1);
 /* Adds a row of the finer group to the one it belongs to. */

@@ -46,8 +46,9 @@ struct stack_frame {
     uint64_t sp;
 };
 enum {
-    STACK_DOUBT = 1,  /* frames above it may be wrong or missing */
-    STACK_SIGNAL = 2, /* a handler interrupted it: 4 after the instruction that continues */
+    STACK_DOUBT = 1, /* frames above it may be wrong or missing */
+    /* a handler interrupted it: the address plus 4 of the instruction where it continues */
+    STACK_SIGNAL = 2,
 };
 
 struct stack_room {
