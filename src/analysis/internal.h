@@ -85,6 +85,13 @@ static inline unsigned sample_alike(const struct spex_sample *s)
 {
     return (s->maps[1] >> MAPS_BITS) + 1;
 }
+/* Whose record it is, by its context: 0: not known. */
+static inline uint64_t record_who(const struct spex_record *r)
+{
+    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
+        return 0;
+    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
+}
 /* Estimated cost of a record's operation, roughly in cycles, from its latencies alone. */
 float clock_weight(const struct spex_record *record);
 /* For at most CLOCK_RECORDS at a time. */

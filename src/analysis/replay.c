@@ -63,13 +63,6 @@ static struct replay_seen *seen_at(struct replayer *r, uint32_t site)
     return &r->seen[r->sites[site].seen - 1];
 }
 
-static uint64_t who_of(const struct spex_record *r)
-{
-    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
-        return 0;
-    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
-}
-
 /* Enters the site of records with this address and thread. */
 static void add_name(struct replayer *r, uint64_t pc, uint64_t who, uint32_t site)
 {
@@ -252,7 +245,7 @@ static void add_sample(struct replayer *r, const struct spex_sample *s)
     const enum replay_flow flow = (enum replay_flow)r->sites[site].flow;
     if (flow == REPLAY_RETURN || flow == REPLAY_INDIRECT || flow == REPLAY_INDIRECT_CALL)
         add_target(r, seen, s);
-    add_name(r, s->pc, who_of(record), site);
+    add_name(r, s->pc, record_who(record), site);
     r->starts = memory_grow(r->starts, r->start_count, &r->start_capacity, sizeof *r->starts);
     r->starts[r->start_count++] = (struct replay_start){
         site, (uint16_t)(record->total > record->issue ? record->total - record->issue : 0),
@@ -498,7 +491,7 @@ static void walk_with_best(struct replayer *r, const char *own, struct replay *r
     const char *best = NULL, *name;
     double least = misfit_with(r, NULL, REPLAY_LEAST);
     for (size_t i = 0; (name = uarch_preset_name(i)); i++) {
-        const double off = misfit_with(r, name, REPLAY_LEAST);
+        const double off = name == own ? misfit : misfit_with(r, name, REPLAY_LEAST);
         best = off < least ? name : best;
         least = off < least ? off : least;
     }

@@ -60,7 +60,7 @@ static inline enum replay_class replay_class_of(const struct spex_record *r, uns
 
 /* ---- the table that readers use ---- */
 
-enum { REPLAY_WEIGHT = 256 /* fractions of a cycle */, REPLAY_NO_ONE = 0 };
+enum { REPLAY_WEIGHT = 256 }; /* fractions of a cycle */
 
 struct replay_slot {
     uint64_t key;                    /* 0: free */

@@ -205,8 +205,10 @@ static uint32_t mean_of(const struct walk *w, const struct replay_seen *seen, un
                                : w->r->config.l1d_latency;
 }
 
-/* Draws a class from the samples plus one sample of the average load, so that a single odd sample
- * does not decide. */
+/*
+ * Draws a class from the samples plus one sample of the average load, so that a single odd sample
+ * does not decide.
+ */
 static enum replay_class draw_class(struct walk *w, const struct replay_seen *seen, uint32_t count)
 {
     const struct replay_all *all = &w->r->all;
@@ -246,7 +248,7 @@ static struct drawn draw_load(struct walk *w, struct replay_seen *seen, uint32_t
         d.access.most = mean_of(w, seen, REPLAY_LATE);
         d.class = REPLAY_HIT;
     } else if (d.class <= REPLAY_LATE) {
-        seen->credit += d.class == REPLAY_LATE ? 1 : 0;
+        seen->credit += d.class == REPLAY_LATE;
         d.access.until = seen->arrival;
         d.class = seen->credit >= 1 && seen->arrival <= w->plain.dispatch >> 16 ? REPLAY_LATE
                                                                                 : REPLAY_HIT;
@@ -394,12 +396,11 @@ static void push(struct walk *w, uint32_t site)
 static uint32_t go(struct walk *w, uint32_t at, bool *wrong, bool *taken)
 {
     struct replayer *r = w->r;
-    struct replay_seen *seen = seen_of(r, at);
+    const struct replay_seen *seen = seen_of(r, at);
     const enum replay_flow flow = (enum replay_flow)r->sites[at].flow;
     const uint32_t next = replay_next(r, at);
     uint32_t to = REPLAY_NONE;
     *taken = true;
-    seen = seen_of(r, at);
     switch (flow) {
     case REPLAY_COND:
         *taken = draw_taken(w, at, seen);
@@ -444,7 +445,7 @@ static uint32_t step(struct walk *w, uint32_t at)
         drawn = draw_load(w, seen, site->op.latency);
     if (drawn.class <= REPLAY_LATE)
         drawn.access.place = place_of(w, &site->step);
-    uint32_t maker = w->counts ? maker_of(w, &site->op) : REPLAY_NO_ONE;
+    uint32_t maker = w->counts ? maker_of(w, &site->op) : 0;
     const struct account_insn n = plain_run(&w->plain, &site->op, &drawn.access);
     const uint64_t waited = waited_for(w, at, drawn.access.place, &maker, &n);
     note_made(w, &site->op, at);

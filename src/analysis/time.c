@@ -2,7 +2,8 @@
  * How much time a record stands for (docs/time.md has the comparison behind this).
  *
  * The time between the timestamps of two records of a queue is exact. A window of records
- * shares its time among them by a weight: what the operation probably cost, in cycles.
+ * shares its time among them by a weight: what the operation probably cost, in cycles. Where the
+ * code was replayed that is known (replay.h); elsewhere latencies alone tell:
  *
  *   its place in dispatch     1 / WIDTH
  *   execution that others     c * c / (c + HIDES), c = (execute - 1) * wait / (wait + execute): an
@@ -79,20 +80,13 @@ float clock_weight(const struct spex_record *record)
     return weight;
 }
 
-static uint64_t who_of(const struct spex_record *r)
-{
-    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
-        return 0;
-    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
-}
-
 /* What the instructions cost where that is known. */
 static void weigh_replayed(const struct replay *replay, const struct spex_record *records,
                            size_t count, float *weights)
 {
     static const float cycle = REPLAY_WEIGHT;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t weight = replay_weight(replay, &records[i], who_of(&records[i]));
+        const uint32_t weight = replay_weight(replay, &records[i], record_who(&records[i]));
         weights[i] = weight ? (float)weight / cycle : clock_weight(&records[i]) * replay->others;
     }
 }
@@ -344,7 +338,7 @@ static void share_any(struct clock *clock, const struct batch *b, size_t count)
         if (!(r->present & SPEX_HAS_TIMESTAMP)) /* shares the time of its neighbours */
             continue;
         uint64_t tick = r->timestamp > clock->tick ? r->timestamp : clock->tick;
-        uint64_t who = who_of(r);
+        uint64_t who = record_who(r);
         bool other = who != clock->who, full = i >= w.first + size && count - i >= size;
         if (!clock->running) {
             clock->running = true;
@@ -398,7 +392,7 @@ static bool is_steady(const struct clock *clock, const struct clock_rules *rules
     const uint32_t context = records->context[level];
     uint64_t tick = clock->tick;
     unsigned other = 0, late = 0;
-    if (!clock->running || clock->cut || who_of(records) != clock->who ||
+    if (!clock->running || clock->cut || record_who(records) != clock->who ||
         last->timestamp > clock->until)
         return false;
     for (size_t i = 0; i < count; i++) {

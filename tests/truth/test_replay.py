@@ -4,6 +4,7 @@ and the header says so; how many threads read the file makes no difference.
 """
 import os
 import shutil
+import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -98,6 +99,33 @@ check("a thirty-second of the samples: the same function first",
       some[0]["symbol"] == d["rows"][0]["symbol"], some[:2])
 filtered = report(record("filtered", "./sort", "-e", "arm_spe/ts_enable=1,load_filter=1/"))
 check("filters of the PMU: none", filtered["replay"]["share"] == 0, filtered["replay"])
+
+
+def without_timestamps(path):
+    """A copy whose records have their last packet, the timestamp, replaced by the end."""
+    data = bytearray(open(path, "rb").read())
+    at, size = struct.unpack_from("<QQ", data, 40)  # of the section of records
+    end, AUXTRACE, RECORD = at + size, 71, 64
+    while at < end:
+        kind, _, length = struct.unpack_from("<IHH", data, at)
+        aux = struct.unpack_from("<Q", data, at + 8)[0] if kind == AUXTRACE else 0
+        for chunk in range(at + length, at + length + aux, RECORD):
+            if data[chunk + RECORD - 9] == 0x71:
+                data[chunk + RECORD - 9:chunk + RECORD] = b"\1" + bytes(8)
+        at += length + aux
+    copy = path + ".untimed"
+    open(copy, "wb").write(data)
+    return copy
+
+
+untimed = without_timestamps(path)
+bare = report(untimed)
+check("no timestamps: no time, and rows by samples", bare["totals"]["timed"] == 0 and
+      bare["totals"]["samples"] == d["totals"]["samples"] and
+      {r["symbol"]: r["samples"] for r in bare["rows"]} ==
+      {r["symbol"]: r["samples"] for r in d["rows"]}, (bare["totals"], bare["rows"][:2]))
+check("and the header says so", b"time is not known, since the records have no timestamps" in
+      spex("report", "-i", untimed)[1])
 other = report(record("unknown", "./sort", "--cpu", "neoverse-n1,midr=0x41000000"))
 check("a CPU that is not known: the numbers that fit best, and never good",
       other["replay"]["chosen_by_fit"] and not other["replay"]["unfit_core"] and
