@@ -467,11 +467,12 @@ static void judge(struct replayer *r, struct replay *replay)
     replay->others = latencies > 0 ? (float)(weights / latencies) : 1;
 }
 
-/* The misfit with the numbers of a core. */
-static double misfit_with(struct replayer *r, const char *core, uint64_t operations)
+/* The misfit with the numbers of a core, by a short walk. */
+static double misfit_with(struct replayer *r, const char *core)
 {
+    enum { TRIAL = 1 << 15 }; /* operations */
     use_core(r, core);
-    replay_walk(r, operations);
+    replay_walk(r, TRIAL);
     return misfit_of(r, NULL);
 }
 
@@ -483,25 +484,20 @@ static double misfit_with(struct replayer *r, const char *core, uint64_t operati
 static void walk_with_best(struct replayer *r, const char *own, struct replay *replay)
 {
     static const double good = 0.3, far = 1.0 / 3; /* docs/time.md */
-    const uint64_t all = replay_operations(r);
-    const double misfit = own ? misfit_with(r, own, all) : 0;
-    replay->core = own;
-    if (own && misfit <= good)
-        return;
-    const char *best = NULL, *name;
-    double least = misfit_with(r, NULL, REPLAY_LEAST);
-    for (size_t i = 0; (name = uarch_preset_name(i)); i++) {
-        const double off = name == own ? misfit : misfit_with(r, name, REPLAY_LEAST);
+    const double misfit = misfit_with(r, own);
+    const char *best = own, *name;
+    double least = misfit;
+    for (size_t i = 0; (!own || misfit > good) && (name = uarch_preset_name(i)); i++) {
+        const double off = name == own ? misfit : misfit_with(r, name);
         best = off < least ? name : best;
         least = off < least ? off : least;
     }
     replay->chosen = !own || least < far * misfit;
-    if (replay->chosen) {
-        replay->core = best;
-        replay->unfit = own;
-        replay->unfit_misfit = misfit;
-    }
-    misfit_with(r, replay->core, all);
+    replay->core = replay->chosen ? best : own;
+    replay->unfit = replay->chosen ? own : NULL;
+    replay->unfit_misfit = replay->unfit ? misfit : 0;
+    use_core(r, replay->core);
+    replay_walk(r, replay_operations(r));
 }
 
 static void release(struct replayer *r)

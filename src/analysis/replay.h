@@ -266,10 +266,8 @@ void replay_flow_free(struct flows *flows);
 
 /*
  * Walks this many operations with the numbers of r->config, and forgets the results of earlier
- * walks. The second one computes the number that the weights of these samples need; it is at least
- * REPLAY_LEAST, which is enough for a comparison.
+ * walks. The second one computes the number that the weights of these samples need.
  */
-enum { REPLAY_LEAST = 1 << 17 };
 void replay_walk(struct replayer *r, uint64_t operations);
 uint64_t replay_operations(const struct replayer *r);
 

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 
 enum {
-    WARM = 384,     /* operations that fill the window at the beginning of a walk */
-    COUNTED = 1024, /* operations after these, which are counted */
-    EACH = 96,      /* operations per sample, */
-    MOST = 3 << 18, /* at most this many, and REPLAY_LEAST at least */
-    BLOCK = 128,    /* instructions between two branches that share ports */
+    WARM = 384,      /* operations that fill the window at the beginning of a walk */
+    COUNTED = 1024,  /* operations after these, which are counted */
+    EACH = 96,       /* operations per sample, */
+    LEAST = 1 << 17, /* but at least this many */
+    MOST = 3 << 18,  /* and at most this many */
+    BLOCK = 128,     /* instructions between two branches that share ports */
     CALLS = 64,
     PAGE = 4096,
 };
@@ -519,7 +520,7 @@ static void clear_sites(struct replayer *r)
 uint64_t replay_operations(const struct replayer *r)
 {
     const uint64_t operations = r->start_count * EACH;
-    return operations < REPLAY_LEAST ? REPLAY_LEAST : operations > MOST ? MOST : operations;
+    return operations < LEAST ? LEAST : operations > MOST ? MOST : operations;
 }
 
 void replay_walk(struct replayer *r, uint64_t operations)
