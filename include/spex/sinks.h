@@ -39,10 +39,10 @@ struct spex_sink_shards {
 };
 
 /*
- * How threads work apart on samples in order of time (options.ordered): each slice of a pass has an
- * item of this size, all zero at first, that work is called with for its samples, a run at a time,
- * and with none at its end. Items are put in order; then they are used again. Used where it is the
- * only sink.
+ * How threads work apart on samples in order of time (options.ordered) or of one queue: each slice
+ * of a pass has an item of this size, all zero at first, that work is called with for its samples,
+ * a run at a time, and with none at its end. Items are put in order; then they are used again. Used
+ * where it is the only sink.
  */
 struct spex_sink_slices {
     size_t size;

@@ -36,13 +36,16 @@ static void need_pieces(struct spex_analysis *a, size_t count)
 /* ---- in turn ---- */
 
 /* Reads one queue after the other, in stages (base/stages.h): the data of each stage. */
-enum { READ, SHARE, JOIN, SINKS }; /* the first sink */
+enum { READ, SHARE, JOIN, SINKS };  /* the first sink */
+enum { WORK = SINKS, PUT, SLICED }; /* a sink that takes slices: each piece is one */
 struct turn {
     struct spex_analysis *analysis;
     size_t queue; /* the queue being read */
     bool open;
     enum spex_status status;
     size_t most; /* records of a piece */
+    const struct spex_sink_slices *slices;
+    void *items[PIECES];
 };
 
 void piece_read(struct lane *lane, struct queue *q, struct piece *p, size_t most, bool *more)
@@ -97,9 +100,23 @@ static bool read_piece(struct turn *t, struct piece *p)
     return p->count > 0;
 }
 
-static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
+static void run_slice(struct turn *t, unsigned stage, struct piece *p, unsigned thread)
+{
+    void *context = t->analysis->lane.sinks[0].context, *item = t->items[thread];
+    if (stage == WORK) {
+        t->slices->work(context, item, thread, p->samples, p->sample_count);
+        t->slices->work(context, item, thread, NULL, 0);
+    } else {
+        struct memory_pause pause = memory_pause();
+        t->slices->put(context, item);
+        memory_resume(pause);
+    }
+}
+
+static bool run_stage(struct turn *t, unsigned stage, unsigned thread)
 {
     struct spex_analysis *a = t->analysis;
+    struct piece *p = &a->pieces[thread];
     if (stage == READ)
         return read_piece(t, p);
     if (stage == SHARE) {
@@ -109,6 +126,8 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
         a->lane.sample_count = 0;
         join_records(&a->lane, p->queue, p->records, p->spent, p->count);
         p->sample_count = a->lane.sample_count;
+    } else if (p->sample_count && t->slices) {
+        run_slice(t, stage, p, thread);
     } else if (p->sample_count) {
         const struct spex_sink *sink = &a->lane.sinks[stage - SINKS];
         struct memory_pause pause = memory_pause();
@@ -127,7 +146,7 @@ static bool run_guarded(void *user, unsigned stage, unsigned thread)
     volatile bool more = false;
     if (first->no_memory)
         return false;
-    if (!memory_guarded(memory_current(), more = run_stage(t, stage, &t->analysis->pieces[thread])))
+    if (!memory_guarded(memory_current(), more = run_stage(t, stage, thread)))
         analysis_no_memory(first);
     return more;
 }
@@ -138,15 +157,27 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     bool by_batch = a->stack_numbers || a->alloc_numbers;
     struct turn turn = {.analysis = a};
     unsigned threads = by_batch || !a->options.threads ? 1 : a->options.threads;
-    threads = threads < THREADS ? threads : THREADS;
-    const struct stages_job job = {
-        .user = &turn, .stages = SINKS + (unsigned)a->lane.sink_count, .run = run_guarded};
+    const bool slices = threads > 1 && a->lane.sink_count == 1 && a->lane.sinks[0].slices;
+    const unsigned most = slices ? PIECES : THREADS;
+    threads = threads < most ? threads : most;
+    const struct stages_job job = {.user = &turn,
+                                   .stages = slices ? SLICED : SINKS + (unsigned)a->lane.sink_count,
+                                   .apart = slices ? 1u << WORK : 0,
+                                   .run = run_guarded};
     need_pieces(a, threads);
+    turn.slices = slices ? a->lane.sinks[0].slices : NULL;
+    for (unsigned i = 0; slices && i < threads; i++)
+        turn.items[i] = memory_get(1, turn.slices->size);
     turn.most = by_batch ? a->batch : PIECE;
     a->lane.sample_most = PIECE + 1; /* a piece is never flushed while it is being filled */
     spex_analysis_together(a, true);
     stages_run(&job, threads);
     spex_analysis_together(a, false);
+    for (unsigned i = 0; slices && i < threads; i++) {
+        if (turn.slices->fini)
+            turn.slices->fini(turn.items[i]);
+        memory_free(turn.items[i]);
+    }
     return turn.status;
 }
 

@@ -20,6 +20,7 @@
 #include "stacks.h"
 
 #include "base/memory.h"
+#include "base/stages.h"
 #include "record/counters.h"
 
 #include <pthread.h>
@@ -28,6 +29,7 @@ enum {
     BATCH = CLOCK_RECORDS,
     PIECE = 2 * BATCH, /* records that pass through the stages together */
     THREADS = 8,
+    PIECES = STAGES_THREADS,
     RECORDS = 1 << 16,    /* records held for all merged queues together */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
@@ -215,7 +217,7 @@ struct spex_analysis {
     struct stacks *allocs;       /* NULL: there are none */
     struct allocs_table *blocks; /* kept by the first file for all */
     size_t batch;                /* records of a queue read at a time */
-    struct piece pieces[THREADS];
+    struct piece pieces[PIECES];
     size_t piece_count;
     struct spex_totals totals;
     struct spex_sampling sampling;

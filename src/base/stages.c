@@ -56,6 +56,10 @@ static void *work(void *argument)
     while (more) {
         const size_t item = atomic_fetch_add(&s->made, 1);
         for (unsigned stage = 0; stage < job->stages && more; stage++) {
+            if (job->apart >> stage & 1) {
+                job->run(job->user, stage, thread);
+                continue;
+            }
             wait_for_turn(s, stage, item);
             if (stage)
                 job->run(job->user, stage, thread);
@@ -74,10 +78,11 @@ void stages_run(const struct stages_job *job, unsigned threads)
                        .more = true,
                        .lock = PTHREAD_MUTEX_INITIALIZER,
                        .change = PTHREAD_COND_INITIALIZER};
-    pthread_t others[STAGES_MAX];
+    pthread_t others[STAGES_THREADS];
+    const unsigned useful = job->apart ? STAGES_THREADS : job->stages;
     unsigned started = 0;
     assert(job->stages >= 1 && job->stages <= STAGES_MAX);
-    while (started + 1 < threads && started + 1 < job->stages &&
+    while (started + 1 < threads && started + 1 < useful &&
            !pthread_create(&others[started], NULL, work, &s))
         started++;
     work(&s);

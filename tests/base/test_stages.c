@@ -1,7 +1,8 @@
 /*
  * Stages on several threads: each sees every item once, one at a time and in order, and only
- * after the stage before. Plain TAP, so that it can be built with ThreadSanitizer alone
- * (test_races.py): what a stage has for itself is not atomic here either.
+ * after the stage before; those that are apart see several at a time. Plain TAP, so that it can be
+ * built with ThreadSanitizer alone (test_races.py): what a stage has for itself is not atomic here
+ * either.
  */
 #include "base/stages.h"
 
@@ -11,7 +12,7 @@
 enum { STAGES = 5, THREADS = 8 };
 
 struct test {
-    unsigned items, threads;
+    unsigned items, threads, apart;
     unsigned made, seen[STAGES];
     unsigned item[THREADS]; /* of those under way */
     unsigned state[THREADS];
@@ -34,8 +35,14 @@ static bool run(void *user, unsigned stage, unsigned n)
         t->item[n] = t->made++;
         t->state[n] = 0;
     }
-    t->wrong[stage] += n >= t->threads;
-    t->wrong[stage] += t->state[n]++ != stage; /* the item's own */
+    const bool whole = n < t->threads && t->state[n]++ == stage; /* the item's own */
+    if (t->apart >> stage & 1) {
+        __atomic_fetch_add(&t->wrong[stage], !whole, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&t->seen[stage], 1, __ATOMIC_RELAXED);
+        waste(1000);
+        return true;
+    }
+    t->wrong[stage] += !whole;
     t->wrong[stage] += t->seen[stage]++ != t->item[n];
     t->sums[stage] = t->sums[stage] * 31 + t->item[n];
     waste((t->item[n] * 7 + stage * 13) % 10 * (stage == 2 ? 400 : 50));
@@ -50,8 +57,10 @@ int main(void)
     for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++)
         for (unsigned stages = 1; stages <= STAGES; stages += 2)
             for (unsigned threads = 1; threads <= THREADS; threads++) {
-                struct test t = {.items = counts[c], .threads = threads};
-                const struct stages_job job = {&t, stages, run};
+                const unsigned apart = stages > 2 && c & 1 ? 1u << (stages - 2) : 0;
+                struct test t = {.items = counts[c], .threads = threads, .apart = apart};
+                const struct stages_job job = {
+                    .user = &t, .stages = stages, .apart = apart, .run = run};
                 stages_run(&job, threads);
                 bool ok = t.made == counts[c];
                 for (unsigned k = 0; k < stages; k++)
