@@ -331,6 +331,7 @@ struct timing_core {
     struct timing_fifo l1i;
     uint64_t itlb[128];
     uint32_t itlb_next;
+    uint8_t itlb_at[64]; /* where pages were found last, by number */
     uint64_t code_generation, btb_generation;
     struct timing_fifo btb;
     struct timing_server code_server;

@@ -31,9 +31,14 @@ static uint32_t insert(struct timing_fifo *f, uint64_t word, uint64_t key)
 static uint32_t itlb(struct timing_core *core, uint64_t va)
 {
     uint64_t page = (va >> core->timing->page_shift) + 1;
+    uint8_t *at = &core->itlb_at[page % 64];
+    if (core->itlb[*at] == page)
+        return 0;
     for (uint32_t i = 0; i < core->c->itlb_entries; i++)
-        if (core->itlb[i] == page)
+        if (core->itlb[i] == page) {
+            *at = (uint8_t)i;
             return 0;
+        }
     core->itlb[core->itlb_next] = page;
     core->itlb_next = (core->itlb_next + 1) % core->c->itlb_entries;
     core->code_generation = ++core->timing->generation;
