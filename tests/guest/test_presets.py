@@ -54,7 +54,7 @@ code, out, err, path = record("--cpu", "neoverse-n1", "--model", "full", program
 check("the full model", code == -4 and "FEAT_BF16" in err, (code, err))
 code, out, err, path = record("--cpu", "neoverse-v1", program, "sve", "bf16", "handle", "raise")
 check("a signal that was sent, an instruction that was handled: none is blamed",
-      code == -4 and "ended at" not in err and "somebody sent" in err, (code, err))
+      code == -4 and "ended at" not in err and "another process sent" in err, (code, err))
 code, out, err, path = record("--cpu", "neoverse-n1", "/bin/sh", "-c",
                               f"{program} bf16; {program} lse")
 check("a child: the same, with its number", code == 0 and "FEAT_BF16" in err and
