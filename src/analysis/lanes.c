@@ -314,7 +314,7 @@ static void cut_queue(struct runs *runs, size_t queue, uint64_t most)
 
 static void start(struct runs *runs, struct spex_analysis *a, struct shards *shards)
 {
-    enum { EACH = 4 };
+    enum { EACH = 8 };
     const uint64_t bytes = a->file ? a->info->aux_bytes : 0;
     const size_t most = a->queue_count + EACH * (size_t)shards->count + 1;
     runs->list = memory_get(most, sizeof *runs->list);

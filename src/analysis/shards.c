@@ -177,8 +177,16 @@ bool shards_add_up(struct shards *s, struct spex_analysis *a)
         const struct jobs jobs = {&adding, pairs * s->sink_count, add_two};
         jobs_run(&jobs, s->count);
     }
+    for (size_t i = 0; adding.exact && i < s->sink_count; i++) {
+        void *contexts[JOBS_THREADS];
+        for (unsigned t = 0; t < s->count; t++)
+            contexts[t] = s->shards[t].sinks[i].context;
+        adding.exact = sharing_add_up(s->sinks[i].shards, s->sinks[i].context, contexts, s->count);
+    }
     if (adding.exact && !memory_guarded(memory_current(), add_groups(&adding)))
         adding.exact = false;
+    for (size_t i = 0; !adding.exact && i < s->sink_count; i++)
+        sharing_forget(s->sinks[i].shards, s->sinks[i].context);
     free_sums(&adding);
     for (size_t i = 0; adding.exact && i < s->sink_count; i++)
         s->sinks[i].shards->take(s->sinks[i].context, s->shards[0].sinks[i].context);

@@ -41,6 +41,14 @@ bool shards_group(const struct spex_sink_shards *how, void *context, size_t n,
 /* The group of such a context of spex_sink_look, else NULL. */
 struct spex_group *sharing_shard_group(const struct spex_sink_shards *how, void *context);
 
+/*
+ * Adds up the lines of spex_sink_find, in the same way; true for other sinks. False: the sum is not
+ * what one thread would have counted. The other empties the context again.
+ */
+bool sharing_add_up(const struct spex_sink_shards *how, void *context, void *const *shards,
+                    unsigned count);
+void sharing_forget(const struct spex_sink_shards *how, void *context);
+
 /* Adding up a group's shards. */
 struct group_sum;
 /* threads: how many may work on it at a time. */

@@ -82,6 +82,11 @@ static inline uint64_t line_hash(uint64_t seed, const struct identity *id)
     return hash_word(hash_word(seed, id->key), (uint32_t)id->space);
 }
 
+uint64_t sharing_hash(const struct spex_sharing *s, const struct identity *id)
+{
+    return line_hash(s->seed, id);
+}
+
 static void reindex(struct spex_sharing *s, size_t mask)
 {
     uint32_t *index = memory_get(mask + 1, sizeof *index);

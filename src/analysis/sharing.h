@@ -98,6 +98,7 @@ static inline void sharing_name_activity(struct activity *a, const char *comm, u
     a->comm = comm;
     a->queue = queue;
 }
+uint64_t sharing_hash(const struct spex_sharing *sharing, const struct identity *id);
 /* Allocates what is counted for candidates. */
 void sharing_start_uses(struct spex_sharing *sharing);
 

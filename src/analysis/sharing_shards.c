@@ -2,10 +2,12 @@
 #include "sharing.h"
 #include "shards.h"
 
+#include "base/jobs.h"
 #include "base/memory.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void drop(void *shard)
 {
@@ -25,39 +27,138 @@ static void *split_lines(void *context, unsigned threads)
     return shard;
 }
 
-static bool join_lines(void *context, void *other)
+static const struct spex_sink_shards line_shards;
+
+/* Lines of all shards whose hashes are in a range are added up by one thread. */
+struct line_sum {
+    struct spex_sharing *to, *const *shards, *ranges[JOBS_THREADS];
+    unsigned shard_count, range_count;
+    size_t at[JOBS_THREADS]; /* where in `to` the lines of a range begin */
+    _Atomic bool exact;
+};
+
+static bool add_lines(struct spex_sharing *to, const struct spex_sharing *from, unsigned range,
+                      unsigned ranges)
 {
-    struct spex_sharing *to = context;
-    const struct spex_sharing *from = other;
-    if (to->failed || from->failed)
-        return false;
     for (size_t i = 0; i < from->count; i++) {
         const struct line *l = &from->lines[i];
-        struct line *sum = sharing_line(to, &l->id);
-        if (to->count > SHARING_LINES)
+        if ((sharing_hash(from, &l->id) >> 32) * ranges >> 32 != range)
+            continue;
+        if (to->count == SHARING_LINES)
             return false;
+        struct line *sum = sharing_line(to, &l->id);
         sharing_use_line(sum, l);
         sum->samples += l->samples;
         sum->writes += l->writes;
         sum->cycles += l->cycles;
         sum->several |= l->several;
     }
-    to->with_source += from->with_source;
-    to->totals.memory += from->totals.memory;
-    return to->totals.memory <= UINT32_MAX;
+    return true;
+}
+
+static void add_range(void *user, size_t range, unsigned thread)
+{
+    struct line_sum *sum = user;
+    volatile bool exact = !spex_sharing_new(sum->to->analysis, &sum->ranges[range], NULL);
+    (void)thread;
+    for (unsigned i = 0; i < sum->shard_count && exact; i++)
+        if (sum->shards[i]->failed ||
+            !memory_guarded(memory_current(), exact = add_lines(sum->ranges[range], sum->shards[i],
+                                                                (unsigned)range, sum->range_count)))
+            exact = false;
+    if (!exact)
+        sum->exact = false;
+}
+
+/* Room for all lines, if one thread would have had it. */
+static bool place_lines(struct line_sum *sum)
+{
+    struct spex_sharing *to = sum->to;
+    size_t count = 0, mask = to->mask;
+    uint64_t memory = 0;
+    for (unsigned r = 0; r < sum->range_count; r++) {
+        sum->at[r] = count;
+        count += sum->ranges[r]->count;
+    }
+    for (unsigned i = 0; i < sum->shard_count; i++)
+        memory += sum->shards[i]->totals.memory;
+    if (count > SHARING_LINES || memory > UINT32_MAX)
+        return false;
+    while (count * 4 > mask)
+        mask = mask * 2 + 1;
+    to->lines = memory_get(count + 1, sizeof *to->lines);
+    to->capacity = count + 1;
+    uint32_t *index = memory_get(mask + 1, sizeof *index);
+    memory_free(to->index);
+    to->index = index;
+    to->mask = mask;
+    to->count = count;
+    to->totals.lines += count;
+    to->totals.memory += memory;
+    for (unsigned i = 0; i < sum->shard_count; i++)
+        to->with_source += sum->shards[i]->with_source;
+    return true;
+}
+
+static void move_range(void *user, size_t range, unsigned thread)
+{
+    struct line_sum *sum = user;
+    struct spex_sharing *to = sum->to;
+    const struct spex_sharing *from = sum->ranges[range];
+    (void)thread;
+    memcpy(to->lines + sum->at[range], from->lines, from->count * sizeof *from->lines);
+    for (size_t i = 0; i < from->count; i++) {
+        const uint32_t line = (uint32_t)(sum->at[range] + i) + 1;
+        size_t slot = sharing_hash(to, &from->lines[i].id) & to->mask;
+        for (uint32_t none = 0; !__atomic_compare_exchange_n(&to->index[slot], &none, line, false,
+                                                             __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+             none = 0)
+            slot = (slot + 1) & to->mask;
+    }
+}
+
+bool sharing_add_up(const struct spex_sink_shards *how, void *context, void *const *shards,
+                    unsigned count)
+{
+    struct line_sum sum = {.to = context, .shard_count = count, .range_count = count};
+    if (how != &line_shards)
+        return true;
+    assert(!sum.to->count && count <= JOBS_THREADS);
+    sum.shards = (struct spex_sharing *const *)shards;
+    sum.exact = true;
+    jobs_run(&(struct jobs){&sum, count, add_range}, count);
+    volatile bool placed = false;
+    if (!sum.exact || !memory_guarded(memory_current(), placed = place_lines(&sum)))
+        placed = false;
+    if (placed)
+        jobs_run(&(struct jobs){&sum, count, move_range}, count);
+    for (unsigned r = 0; r < count; r++)
+        spex_sharing_free(sum.ranges[r]);
+    return placed;
+}
+
+void sharing_forget(const struct spex_sink_shards *how, void *context)
+{
+    struct spex_sharing *s = context;
+    if (how != &line_shards)
+        return;
+    memory_free(s->lines);
+    s->lines = NULL;
+    s->count = s->capacity = 0;
+    s->totals = (struct spex_sharing_totals){0};
+    s->with_source = 0;
+    memset(s->index, 0, (s->mask + 1) * sizeof *s->index);
+}
+
+static bool join_lines(void *to, void *from)
+{
+    (void)to, (void)from; /* sharing_add_up does that */
+    return true;
 }
 
 static void take_lines(void *context, void *sum)
 {
-    struct spex_sharing *to = context, *from = sum;
-    assert(!to->count);
-    SHARD_SWAP(to, from, lines);
-    SHARD_SWAP(to, from, index);
-    SHARD_SWAP(to, from, count);
-    SHARD_SWAP(to, from, capacity);
-    SHARD_SWAP(to, from, mask);
-    SHARD_SWAP(to, from, totals);
-    SHARD_SWAP(to, from, with_source);
+    (void)context, (void)sum;
 }
 
 static const struct spex_sink_shards line_shards = {split_lines, join_lines, take_lines, drop};

@@ -10,6 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * glibc keeps 40 MB of stacks for later threads. It unmaps others, which interrupts all CPUs.
+ */
+enum { STACK = 2 << 20 };
+
 struct jobs_pool {
     struct memory *account;
     const struct jobs *jobs; /* NULL: the threads end */
@@ -84,13 +89,17 @@ static void begin_run(struct jobs_pool *p, const struct jobs *jobs)
 
 static void pool_start(struct jobs_pool *p, unsigned threads)
 {
+    pthread_attr_t attributes;
     p->account = memory_current();
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->begun, NULL);
     pthread_cond_init(&p->ended, NULL);
     while (p->count + 1 < threads && p->count < JOBS_THREADS - 1 &&
-           !pthread_create(&p->others[p->count], NULL, run, p))
+           !pthread_create(&p->others[p->count], &attributes, run, p))
         p->count++;
+    pthread_attr_destroy(&attributes);
 }
 
 static void pool_end(struct jobs_pool *p)
