@@ -110,7 +110,7 @@ else:
           (0, ["elapsed.parquet", "files.parquet", "losses.parquet", "samples.parquet",
                "stacks.parquet", "symbols.parquet"]))
     tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l]
-              for n in ("files", "losses", "samples", "stacks", "symbols")}
+              for n in ("elapsed", "files", "losses", "samples", "stacks", "symbols")}
     rows = records("mixed-loss.data", "-F", "path")
     equal("files: each with its samples", {r["path"]: int(r["samples"]) for r in tables["files"]},
           {p: sum(r["path"] == p for r in rows) for p in {r["path"] for r in rows}})

@@ -44,8 +44,8 @@ for name, (program, *args), data in PROGRAMS:
                if " samples, " in err else 0)
     check(f"{name}: profiled", samples > 100 and " 0 lost" in err and "no address" not in err, err)
     check(f"{name}: verify finds nothing", *verified(path))
-    pcode, pout, perr = run("perf", "script", "-i", path, "--itrace=i1i", "-F", "ip,sym,dso")
-    rows = [l for l in pout.decode(errors="replace").splitlines() if l.strip()]
+    pcode, pout, perr = run("perf", "script", "-i", path, "--itrace=i1i", "-F", "event,ip,sym,dso")
+    rows = [l for l in pout.decode(errors="replace").splitlines() if " instructions:" in l]
     check(f"{name}: perf reads every sample", pcode == 0 and len(rows) == samples,
           (len(rows), samples, perr[-300:]))
     known = sum("[unknown])" not in l for l in rows)

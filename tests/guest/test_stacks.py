@@ -32,13 +32,15 @@ def build_paths(name, *flags):
 
 def perf_stacks(path):
     """By (tid, time): a list of stacks, each a list of (address, name), innermost first."""
-    code, out, err = run("perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns", "--itrace=")
+    code, out, err = run("perf", "script", "-i", path, "-F", "tid,time,event,ip,sym", "--ns",
+                         "--itrace=")
     stacks, current = {}, None
     for line in out.decode(errors="replace").splitlines():
         m = re.match(r"\s*(\d+)\s+(\d+)\.(\d+):", line)
         if m:
             current = []
-            stacks.setdefault((int(m[1]), int(m[2]) * 10**9 + int(m[3])), []).append(current)
+            if "spe-stacks" in line:  # and not the callers of elapsed time
+                stacks.setdefault((int(m[1]), int(m[2]) * 10**9 + int(m[3])), []).append(current)
         elif line.strip():
             f = line.split()
             current.append((int(f[0], 16), f[1]))
