@@ -22,7 +22,7 @@ static size_t sum;
 
 static void ask_type(struct spex_module *module, uint64_t pc, uint64_t data)
 {
-    const struct data_member *m = data_member_of(module->owner, module, pc, module, data);
+    const struct spex_member *m = data_member_of(module->owner, module, pc, module, data);
     must(m && m->type[0] && m == data_member_of(module->owner, module, pc, module, data));
     sum += strlen(m->type) + strlen(m->member);
 }

@@ -78,10 +78,8 @@ for module in MAY_USE:
 # what it does. The files that still see private ones; none may be added.
 PRIVATE = {
     "cli/cmd_archive.c": "analysis/module.h",
-    "cli/columns.c": "analysis/allocs.h",
     "cli/filter_options.def": "analysis/filters.def",
     "cli/fleet_report.c": "analysis/filters.def",
-    "cli/mem_type.c": "analysis/internal.h analysis/types.h",
     "cli/parts.c": "perfdata/auxtrace.h",
     "cli/profile.c": "analysis/filters.def",
     "cli/profile.h": "analysis/filters.def",

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,15 @@ struct numbers {
 };
 
 struct allocs_table {
-    struct allocs_block *blocks;
+    struct spex_block *blocks;
     size_t block_count, block_room;
-    struct allocs_site *sites;
+    struct spex_site *sites;
     size_t site_count, site_room;
     struct numbers of_blocks, of_sites;
 };
 
-static const struct allocs_block no_block;
-static const struct allocs_site no_site;
+static const struct spex_block no_block;
+static const struct spex_site no_site;
 
 /* ---- wrappers ---- */
 
@@ -77,12 +78,12 @@ static uint32_t skip_wrappers(const struct stacks_table *calls, uint32_t call)
 
 /* ---- tables ---- */
 
-static uint64_t hash_site(const struct allocs_site *s)
+static uint64_t hash_site(const struct spex_site *s)
 {
     return hash_word(hash_word(hash_seed(), (uintptr_t)s->module), s->address);
 }
 
-static uint64_t hash_block(const struct allocs_block *b)
+static uint64_t hash_block(const struct spex_block *b)
 {
     uint64_t hash = hash_word(hash_word(hash_seed(), b->start), b->size);
     return hash_word(hash_word(hash, b->number), (uint32_t)b->pid | (uint64_t)b->stack << 32);
@@ -109,14 +110,14 @@ static bool grow(struct numbers *n, size_t count)
     return true;
 }
 
-static uint32_t site_number(struct allocs_table *t, const struct allocs_site *site)
+static uint32_t site_number(struct allocs_table *t, const struct spex_site *site)
 {
     uint64_t hash = hash_site(site);
     if (grow(&t->of_sites, t->site_count))
         for (size_t n = 1; n < t->site_count; n++)
             put_number(&t->of_sites, hash_site(&t->sites[n]), n);
     for (size_t i = hash & t->of_sites.mask; t->of_sites.index[i]; i = (i + 1) & t->of_sites.mask) {
-        const struct allocs_site *s = &t->sites[t->of_sites.index[i]];
+        const struct spex_site *s = &t->sites[t->of_sites.index[i]];
         if (s->module == site->module && s->address == site->address)
             return t->of_sites.index[i];
     }
@@ -126,7 +127,7 @@ static uint32_t site_number(struct allocs_table *t, const struct allocs_site *si
     return (uint32_t)t->site_count++;
 }
 
-static bool same_block(const struct allocs_block *a, const struct allocs_block *b)
+static bool same_block(const struct spex_block *a, const struct spex_block *b)
 {
     return a->start == b->start && a->size == b->size && a->number == b->number &&
            a->pid == b->pid && a->stack == b->stack;
@@ -149,11 +150,11 @@ uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *c
     if (!*table)
         *table = new_table();
     struct allocs_table *t = *table;
-    struct allocs_block block = {.start = e->u.sample.addr,
-                                 .size = e->u.sample.period,
-                                 .number = e->u.sample.weight,
-                                 .pid = e->pid,
-                                 .stack = call};
+    struct spex_block block = {.start = e->u.sample.addr,
+                               .size = e->u.sample.period,
+                               .number = e->u.sample.weight,
+                               .pid = e->pid,
+                               .stack = call};
     uint64_t hash = hash_block(&block);
     if (grow(&t->of_blocks, t->block_count))
         for (size_t n = 1; n < t->block_count; n++)
@@ -163,10 +164,10 @@ uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *c
         if (same_block(&t->blocks[of->index[i]], &block))
             return of->index[i];
     const struct spex_call *at = stacks_call(calls, skip_wrappers(calls, call));
-    const struct allocs_site site = {
+    const struct spex_site site = {
         .module = at->module, .symbol = at->symbol, .address = at->address, .least = UINT64_MAX};
     block.site = site_number(t, &site);
-    struct allocs_site *s = &t->sites[block.site];
+    struct spex_site *s = &t->sites[block.site];
     s->blocks++;
     s->least = block.size < s->least ? block.size : s->least;
     s->most = block.size > s->most ? block.size : s->most;
@@ -176,12 +177,12 @@ uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *c
     return (uint32_t)t->block_count++;
 }
 
-const struct allocs_block *allocs_block(const struct allocs_table *t, uint32_t n)
+const struct spex_block *allocs_block(const struct allocs_table *t, uint32_t n)
 {
     return t && n < t->block_count ? &t->blocks[n] : &no_block;
 }
 
-const struct allocs_site *allocs_site(const struct allocs_table *t, uint32_t n)
+const struct spex_site *allocs_site(const struct allocs_table *t, uint32_t n)
 {
     return t && n < t->site_count ? &t->sites[n] : &no_site;
 }
@@ -199,9 +200,11 @@ void allocs_table_free(struct allocs_table *t)
 
 /* ---- words ---- */
 
-size_t analysis_site_text(struct spex_analysis *analysis, uint32_t n, char *text, size_t capacity)
+size_t spex_analysis_site_text(struct spex_analysis *analysis, uint32_t n, char *text,
+                               size_t capacity)
 {
-    const struct allocs_site *s = analysis_site(analysis, n);
+    assert(analysis && (text || !capacity));
+    const struct spex_site *s = spex_analysis_site(analysis, n);
     struct spex_line line = {0};
     char place[512] = "", name[64];
     analysis_lock(analysis);

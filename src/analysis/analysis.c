@@ -586,20 +586,23 @@ size_t spex_analysis_calls(const struct spex_analysis *a)
     return stacks_count(a->calls);
 }
 
-uint32_t analysis_alloc(struct spex_analysis *whole, const struct spex_sample *s)
+uint32_t spex_sample_block(struct spex_analysis *whole, const struct spex_sample *s)
 {
+    assert(whole && s);
     const struct spex_analysis *a = analysis_reading(whole);
     const struct queue *q = &a->queues[s->queue];
     return a->alloc_numbers ? q->allocs[s->record - q->records] : 0;
 }
 
-const struct allocs_block *analysis_block(const struct spex_analysis *a, uint32_t n)
+const struct spex_block *spex_analysis_block(const struct spex_analysis *a, uint32_t n)
 {
+    assert(a);
     return allocs_block(a->blocks, n);
 }
 
-const struct allocs_site *analysis_site(const struct spex_analysis *a, uint32_t n)
+const struct spex_site *spex_analysis_site(const struct spex_analysis *a, uint32_t n)
 {
+    assert(a);
     return allocs_site(a->blocks, n);
 }
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/search.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +19,11 @@ static const char *const reasons[] = {
     [ACCESS_ADDRESS] = "[no variable there]",
 };
 
+struct member_node {
+    struct member_node *next;
+    struct spex_member member;
+};
+
 struct text {
     struct text *next;
     char bytes[];
@@ -26,7 +32,7 @@ struct text {
 struct answer {
     const struct spex_module *code, *data;
     uint64_t pc, address;
-    const struct data_member *member;
+    const struct spex_member *member;
 };
 
 struct named_part { /* the part of a type at an offset */
@@ -34,18 +40,18 @@ struct named_part { /* the part of a type at an offset */
     const char *variable;
     uint64_t offset;
     uint32_t type, bytes;
-    const struct data_member *member;
+    const struct spex_member *member;
 };
 
 struct type_names {
     struct text *texts[BUCKETS];
-    struct data_member *members[BUCKETS];
+    struct member_node *members[BUCKETS];
     struct answer answers[ANSWERS];
     struct named_part parts[KNOWN];
     bool failed; /* memory ran out: only free it */
 };
 
-static const struct data_member no_memory = {.type = "[no memory]", .member = ""};
+static const struct spex_member no_memory = {.type = "[no memory]", .member = ""};
 
 static const char *intern_text(struct type_names *names, const char *text)
 {
@@ -61,26 +67,27 @@ static const char *intern_text(struct type_names *names, const char *text)
     return t->bytes;
 }
 
-static const struct data_member *intern(struct type_names *names, const struct data_member *m)
+static const struct spex_member *intern(struct type_names *names, const struct spex_member *m)
 {
     uint64_t hash = hash_word(hash_word(hash_seed(), (uintptr_t)m->type), (uintptr_t)m->member);
     hash = hash_word(hash_word(hash, m->offset), m->size);
-    struct data_member **bucket = &names->members[hash % BUCKETS];
-    for (struct data_member *k = *bucket; k; k = k->next)
+    struct member_node **bucket = &names->members[hash % BUCKETS];
+    for (struct member_node *n = *bucket; n; n = n->next) {
+        const struct spex_member *k = &n->member;
         if (k->type == m->type && k->member == m->member && k->offset == m->offset &&
             k->size == m->size && k->type_size == m->type_size && k->known == m->known &&
             k->scalar == m->scalar)
             return k;
-    struct data_member *k = memory_get(1, sizeof *k);
-    *k = *m;
-    k->next = *bucket;
-    *bucket = k;
-    return k;
+    }
+    struct member_node *node = memory_get(1, sizeof *node);
+    *node = (struct member_node){*bucket, *m};
+    *bucket = node;
+    return &node->member;
 }
 
-static const struct data_member *no_type(struct type_names *names, enum access_kind why)
+static const struct spex_member *no_type(struct type_names *names, enum access_kind why)
 {
-    const struct data_member m = {.type = intern_text(names, reasons[why]),
+    const struct spex_member m = {.type = intern_text(names, reasons[why]),
                                   .member = intern_text(names, "")};
     return intern(names, &m);
 }
@@ -89,7 +96,7 @@ static const struct data_member *no_type(struct type_names *names, enum access_k
  * offset: bytes from the beginning of an object of the type; variable: the object's name if it is
  * one.
  */
-static const struct data_member *named(struct type_names *names, struct spex_module *module,
+static const struct spex_member *named(struct type_names *names, struct spex_module *module,
                                        uint32_t type, int64_t offset, unsigned bytes,
                                        const char *variable)
 {
@@ -108,7 +115,7 @@ static const struct data_member *named(struct type_names *names, struct spex_mod
     if (offset < 0 || !type_part(module, element, at, bytes, &part))
         return no_type(names, ACCESS_NO_MEMBER);
     bool scalar = !part.path[0];
-    const struct data_member m = {
+    const struct spex_member m = {
         .type = intern_text(names, type_name(module, element)),
         .member = intern_text(names, scalar && variable ? variable : part.path),
         .offset = part.offset,
@@ -157,7 +164,7 @@ static struct access access_of(struct spex_module *module, uint64_t pc)
     return (struct access){.kind = ACCESS_NO_OPERAND};
 }
 
-static const struct data_member *answer(struct type_names *names, struct spex_module *code,
+static const struct spex_member *answer(struct type_names *names, struct spex_module *code,
                                         uint64_t pc, struct spex_module *data, uint64_t address)
 {
     struct access a = access_of(code, pc);
@@ -174,10 +181,10 @@ static const struct data_member *answer(struct type_names *names, struct spex_mo
                    a.kind == ACCESS_ADDRESS && data && !data->dwarf ? ACCESS_NO_DWARF : a.kind);
 }
 
-static const struct data_member *guarded(struct type_names *names, struct spex_module *code,
+static const struct spex_member *guarded(struct type_names *names, struct spex_module *code,
                                          uint64_t pc, struct spex_module *data, uint64_t address)
 {
-    const struct data_member *volatile found = NULL;
+    const struct spex_member *volatile found = NULL;
     if (names->failed ||
         !memory_guarded(memory_current(), found = answer(names, code, pc, data, address))) {
         names->failed = true;
@@ -186,7 +193,7 @@ static const struct data_member *guarded(struct type_names *names, struct spex_m
     return found;
 }
 
-const struct data_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
+const struct spex_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
                                          uint64_t pc, struct spex_module *data, uint64_t address)
 {
     if (!symbols->types && !(symbols->types = memory_zeroed(1, sizeof *symbols->types)))
@@ -200,12 +207,12 @@ const struct data_member *data_member_of(struct spex_symbols *symbols, struct sp
     if (slot->member && slot->code == code && slot->pc == pc && slot->data == data &&
         slot->address == address)
         return slot->member;
-    const struct data_member *found = guarded(names, code, pc, data, address);
+    const struct spex_member *found = guarded(names, code, pc, data, address);
     *slot = (struct answer){code, data, pc, address, found};
     return found;
 }
 
-const struct data_member *analysis_member(struct spex_analysis *analysis,
+const struct spex_member *analysis_member(struct spex_analysis *analysis,
                                           struct place_cache **cache,
                                           const struct spex_sample *sample)
 {
@@ -214,9 +221,23 @@ const struct data_member *analysis_member(struct spex_analysis *analysis,
     if (rough->module && module_is_file(rough->module)) /* elsewhere the address gives no type */
         spex_sample_locate(analysis, sample, sample->va, &place);
     analysis_lock(analysis); /* sinks share the modules */
-    const struct data_member *m = data_member_of(spex_analysis_symbols(analysis), sample->module,
+    const struct spex_member *m = data_member_of(spex_analysis_symbols(analysis), sample->module,
                                                  sample->address, place.module, place.address);
     analysis_unlock(analysis);
+    return m;
+}
+
+const struct spex_member *spex_sample_member(struct spex_analysis *analysis,
+                                             const struct spex_sample *sample)
+{
+    assert(analysis && sample);
+    struct spex_place place = {0};
+    if (sample->record->present & SPEX_HAS_VA)
+        spex_sample_locate(analysis, sample, sample->va, &place);
+    const unsigned before = analysis_lock(analysis);
+    const struct spex_member *m = data_member_of(spex_analysis_symbols(analysis), sample->module,
+                                                 sample->address, place.module, place.address);
+    analysis_unlock_to(analysis, before);
     return m;
 }
 
@@ -228,7 +249,7 @@ void type_names_free(struct spex_symbols *symbols)
             next = t->next;
             memory_free(t);
         }
-        for (struct data_member *m = names->members[i], *next; m; m = next) {
+        for (struct member_node *m = names->members[i], *next; m; m = next) {
             next = m->next;
             memory_free(m);
         }

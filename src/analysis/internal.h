@@ -134,8 +134,8 @@ void place_cache_clear(struct place_cache *cache); /* may be NULL */
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);
 
-/* The type and member of a sample's data, or why they are not known (types.h). */
-const struct data_member *analysis_member(struct spex_analysis *analysis,
+/* Like spex_sample_member, for a sink. */
+const struct spex_member *analysis_member(struct spex_analysis *analysis,
                                           struct place_cache **cache,
                                           const struct spex_sample *sample);
 

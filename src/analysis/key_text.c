@@ -75,7 +75,7 @@ static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text,
 }
 
 /* Includes the type unless that is a key of its own: "struct node.next", "next". */
-static size_t member_text(const struct spex_group *g, const struct data_member *m, char *text,
+static size_t member_text(const struct spex_group *g, const struct spex_member *m, char *text,
                           size_t capacity)
 {
     bool alone = group_key_of(g, SPEX_KEY_TYPE) < g->key_count;
@@ -93,7 +93,7 @@ static size_t named_text(const struct spex_group *g, enum spex_key kind, const u
                          char *text, size_t capacity)
 {
     if (key[0] & KEY_SITE)
-        return analysis_site_text(g->analysis, (uint32_t)(key[0] >> 2), text, capacity);
+        return spex_analysis_site_text(g->analysis, (uint32_t)(key[0] >> 2), text, capacity);
     if (key[0] == KEY_NO_SYMBOL && key[1] == KEY_NO_SYMBOL && kind == SPEX_KEY_CALLER)
         return (size_t)snprintf(text, capacity, "[no caller]");
     if (!(key[0] & KEY_NO_SYMBOL))
@@ -143,7 +143,7 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_TYPE:
         return (size_t)snprintf(text, capacity, "%s", (const char *)(uintptr_t)key[0]);
     case SPEX_KEY_MEMBER:
-        return member_text(g, (const struct data_member *)(uintptr_t)key[0], text, capacity);
+        return member_text(g, (const struct spex_member *)(uintptr_t)key[0], text, capacity);
     case SPEX_KEY_PID:
     case SPEX_KEY_TID:
     case SPEX_KEY_CPU:

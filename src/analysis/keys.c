@@ -162,10 +162,10 @@ static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64
 static void alloc_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
                       uint64_t *word1)
 {
-    uint32_t n = analysis_alloc(g->analysis, s);
+    uint32_t n = spex_sample_block(g->analysis, s);
     const struct spex_place *place =
         n ? NULL : &analysis_data_place(g->analysis, &g->data_places, s)->place;
-    *word0 = (uint64_t)analysis_block(g->analysis, n)->site << 2 | KEY_SITE;
+    *word0 = (uint64_t)spex_analysis_block(g->analysis, n)->site << 2 | KEY_SITE;
     *word1 = 0;
     if (!n)
         place_key(place->symbol, place->module, s->va >> 63, word0, word1);
@@ -173,8 +173,8 @@ static void alloc_key(struct spex_group *g, const struct spex_sample *s, uint64_
 
 static uint64_t block_offset(const struct spex_group *g, const struct spex_sample *s)
 {
-    uint32_t n = analysis_alloc(g->analysis, s);
-    return n ? s->va - analysis_block(g->analysis, n)->start : UINT64_MAX;
+    uint32_t n = spex_sample_block(g->analysis, s);
+    return n ? s->va - spex_analysis_block(g->analysis, n)->start : UINT64_MAX;
 }
 
 /* Kernel data addresses are the same in every process. */

@@ -360,12 +360,21 @@ const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const stru
     return key & KEY_NO_SYMBOL ? NULL : (const struct spex_symbol *)(uintptr_t)key;
 }
 
-const struct allocs_site *group_site(const struct spex_group *g, const struct spex_row *row,
-                                     size_t n)
+const struct spex_site *spex_row_site(const struct spex_group *g, const struct spex_row *row,
+                                      size_t n)
 {
+    assert(g && row && n < g->key_count);
     uint64_t key = group_key(g, row, n)[0];
     bool site = g->keys[n] == SPEX_KEY_ALLOC && key & KEY_SITE;
-    return site ? analysis_site(g->analysis, (uint32_t)(key >> 2)) : NULL;
+    return site ? spex_analysis_site(g->analysis, (uint32_t)(key >> 2)) : NULL;
+}
+
+const struct spex_member *spex_row_member(const struct spex_group *g, const struct spex_row *row,
+                                          size_t n)
+{
+    assert(g && row && n < g->key_count);
+    const uintptr_t key = group_key(g, row, n)[0];
+    return g->keys[n] == SPEX_KEY_MEMBER ? (const struct spex_member *)key : NULL;
 }
 
 uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)

@@ -21,14 +21,14 @@ enum { TEXT = 700, LINE = 64, SHOWN = 3 };
 static size_t block_text(struct spex_analysis *analysis, uint32_t block, uint64_t address,
                          char *text, size_t capacity)
 {
-    const struct allocs_block *b = analysis_block(analysis, block);
+    const struct spex_block *b = spex_analysis_block(analysis, block);
     char count[32];
     const int n =
         snprintf(text, capacity, "+%llu of the %s-byte block from ",
                  (unsigned long long)(address - b->start), digits_grouped(count, b->size));
     const size_t at = (size_t)n < capacity ? (size_t)n : capacity;
     return (size_t)n +
-           analysis_site_text(analysis, b->site, text ? text + at : NULL, capacity - at);
+           spex_analysis_site_text(analysis, b->site, text ? text + at : NULL, capacity - at);
 }
 
 /* Names the data at an offset in a line. */
@@ -38,7 +38,7 @@ static size_t data_text(struct spex_analysis *analysis, const struct spex_sharin
 {
     struct spex_place place;
     const unsigned long long address = line->address + offset;
-    const uint32_t block = sharing_block(sharing, line, offset);
+    const uint32_t block = spex_sharing_block(sharing, line, offset);
     if (block)
         return block_text(analysis, block, address, text, capacity);
     spex_analysis_locate(analysis, line->pid, address, &place);
@@ -145,7 +145,7 @@ static bool object_at(struct spex_analysis *analysis, const struct spex_shared_l
     spex_analysis_locate(analysis, line->pid, line->address + offset, &place);
     if (!place.module || !place.symbol)
         return false;
-    const struct data_member *m =
+    const struct spex_member *m =
         data_member_of(spex_analysis_symbols(analysis), NULL, 0, place.module, place.address);
     if (!m->known || !m->type_size || place.address < place.symbol->start)
         return false;
@@ -179,8 +179,8 @@ static bool of_several_blocks(const struct spex_sharing *s, const struct spex_sh
                               const struct parts *parts)
 {
     for (unsigned i = 0; i < parts->count; i++) {
-        uint32_t block = sharing_block(s, line, parts->list[i].first);
-        if (!block || (i && block == sharing_block(s, line, parts->list[i - 1].first)))
+        uint32_t block = spex_sharing_block(s, line, parts->list[i].first);
+        if (!block || (i && block == spex_sharing_block(s, line, parts->list[i - 1].first)))
             return false;
     }
     return parts->count > 1;
@@ -212,7 +212,7 @@ static double part_of(uint64_t part, uint64_t all)
 static unsigned offset_of_name(const struct spex_sharing *s, const struct spex_shared_line *line)
 {
     for (unsigned offset = 0; offset < LINE; offset += 4)
-        if (sharing_block(s, line, offset))
+        if (spex_sharing_block(s, line, offset))
             return offset;
     return 0;
 }

@@ -368,7 +368,7 @@ static void note_word(struct spex_sharing *s, uint32_t line, const struct spex_s
     struct word *w = &s->words[(size_t)line * WORDS + sample->va % 64 / 4];
     struct spex_op_type type;
     spex_op_type_decode(sample->record->op_class, sample->record->op_payload, &type);
-    uint32_t block = analysis_alloc(s->analysis, sample);
+    uint32_t block = spex_sample_block(s->analysis, sample);
     w->samples++;
     w->block = block ? block : w->block;
     if (type.at || type.excl) {
@@ -490,14 +490,15 @@ void spex_sharing_widen(struct spex_sharing *s, unsigned want, const uint64_t *a
     analysis_narrow(s->analysis, want, &s->wider);
 }
 
-uint32_t sharing_block(const struct spex_sharing *s, const struct spex_shared_line *line,
-                       unsigned offset)
+uint32_t spex_sharing_block(const struct spex_sharing *s, const struct spex_shared_line *line,
+                            unsigned offset)
 {
+    assert(s && line && offset < 64);
     uint64_t number = group_key(s->group, s->uses[line->first_use].row, 0)[0] >> 6;
     uint64_t address = line->address + offset;
     for (unsigned i = 0; i < WORDS; i++) {
         uint32_t n = s->words[number * WORDS + (offset / 4 + i) % WORDS].block;
-        const struct allocs_block *b = analysis_block(s->analysis, n);
+        const struct spex_block *b = spex_analysis_block(s->analysis, n);
         if (n && address - b->start < b->size)
             return n;
     }

@@ -10,6 +10,8 @@
 
 #include "module.h"
 
+#include <spex/data.h>
+
 /* ---- types of one module (types.c) ---- */
 
 enum { TYPE_NONE, TYPE_VOID, TYPE_FIRST }; /* type numbers; 0: not known */
@@ -195,21 +197,11 @@ struct module_types *types_load(struct spex_module *module);
 
 /* ---- the answer (data_types.c) ---- */
 
-/* Equal members are the same pointer. */
-struct data_member {
-    const char *type;   /* the name, or the reason why it is not known, in brackets */
-    const char *member; /* path of the member; for a scalar variable, its name; or "" */
-    uint64_t offset, size, type_size;
-    bool known;
-    bool scalar; /* member is the name of a variable */
-    struct data_member *next;
-};
-
 /*
  * What the instruction at a code address accesses. data: the module with the data's address, NULL
  * if that is not in a file; address: the address in it.
  */
-const struct data_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
+const struct spex_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
                                          uint64_t pc, struct spex_module *data, uint64_t address);
 void type_names_free(struct spex_symbols *symbols);
 void types_free(struct spex_module *module);

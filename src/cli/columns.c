@@ -1,9 +1,9 @@
 #include "columns.h"
 #include "elapsed.h"
 
-#include "analysis/allocs.h"
-
 #include "base/memory.h"
+
+#include <spex/data.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -315,7 +315,7 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
 {
     for (size_t k = 0; k < count; k++) {
         columns_key(table, spex_key_name(keys[k]), group, row, k);
-        const struct allocs_site *s = group_site(group, row, k);
+        const struct spex_site *s = spex_row_site(group, row, k);
         if (!s)
             continue;
         char least[32], most[32];

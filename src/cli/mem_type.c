@@ -1,13 +1,12 @@
 #include "mem_type.h"
 
-#include "analysis/internal.h"
-#include "analysis/types.h"
-
 #include "columns.h"
 
 #include "base/memory.h"
 #include "base/order.h"
 #include "cli/perf_words.h"
+
+#include <spex/data.h>
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -24,7 +23,6 @@ enum { KEYS = sizeof keys / sizeof *keys, MEMBER = KEYS - 1 };
 struct by_type {
     struct spex_analysis *analysis;
     struct spex_group *group;
-    struct place_cache *places;
     const char *wanted;
     const char *type; /* type of the last sample, and whether it is the one asked for */
     bool matches;
@@ -43,7 +41,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
                 continue;
             b->samples++;
             b->spent += s->spent;
-            const struct data_member *m = analysis_member(b->analysis, &b->places, s);
+            const struct spex_member *m = spex_sample_member(b->analysis, s);
             if (m->type != b->type) {
                 b->type = m->type;
                 b->matches = m->known && !fnmatch(b->wanted, m->type, FNM_NOESCAPE);
@@ -55,17 +53,17 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     }
 }
 
-static const struct data_member *member_of(const struct spex_group *group,
+static const struct spex_member *member_of(const struct spex_group *group,
                                            const struct spex_row *row)
 {
-    return (const struct data_member *)(uintptr_t)spex_row_value(group, row, MEMBER);
+    return spex_row_member(group, row, MEMBER);
 }
 
 /* ---- which members belong together ---- */
 
 /* The members of a type that take most of its time. */
 struct hot {
-    const struct data_member **members;
+    const struct spex_member **members;
     size_t count;
     double share;
     uint64_t bytes;
@@ -73,7 +71,7 @@ struct hot {
 };
 
 struct weighed {
-    const struct data_member *member;
+    const struct spex_member *member;
     double cost;
 };
 
@@ -86,7 +84,7 @@ static int by_cost(const void *a, const void *b)
 
 static int by_offset(const void *a, const void *b)
 {
-    const struct data_member *const *x = a, *const *y = b;
+    const struct spex_member *const *x = a, *const *y = b;
     return ORDER((*x)->offset, (*y)->offset);
 }
 
@@ -95,7 +93,7 @@ static void measure(struct hot *hot)
 {
     uint64_t end = 0, last_line = UINT64_MAX;
     for (size_t i = 0; i < hot->count; i++) {
-        const struct data_member *m = hot->members[i];
+        const struct spex_member *m = hot->members[i];
         uint64_t from = m->offset > end ? m->offset : end, to = m->offset + m->size;
         if (to <= from)
             continue;
@@ -118,7 +116,7 @@ static bool find_hot(const struct spex_group *group, const char *type, struct ho
     *hot = (struct hot){.members = memory_get(rows + 1, sizeof *hot->members)};
     for (size_t i = 0; i < rows; i++) {
         const struct spex_row *row = spex_group_row(group, i);
-        const struct data_member *m = member_of(group, row);
+        const struct spex_member *m = member_of(group, row);
         if (m->type != type || m->scalar || m->size > (uint64_t)LINES_MOST * LINE)
             continue;
         list[count++] =
@@ -260,6 +258,5 @@ int mem_by_type(struct profile *p, const char *type)
     if (!p->status && !profile_empty(p, stats_of(spex_group_total(b.group)).samples, why))
         p->status = show(p, &b);
     spex_group_free(b.group);
-    place_cache_free(b.places);
     return profile_close(p);
 }

@@ -84,6 +84,6 @@ check(f"{len(came)} functions say since when they are there", len(came) > 200 an
       "\n".join(wrong))
 missing = [n for n in HEADERS if f"<spex/{n}>" not in pages["profile.md"] and
            n in ("perfdata.h", "symbols.h", "datasource.h", "arrow.h", "stacks.h", "sinks.h",
-                 "findings.h", "elapsed.h")]
+                 "findings.h", "elapsed.h", "data.h")]
 check("docs/profile.md says what the headers of libspex-profile are for", not missing, missing)
 done()
