@@ -53,8 +53,8 @@ static void unit(const char *features, const char *choices)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {
-#define FILTER(option, member, kind, value, help) option,
-#include "analysis/filters.def"
+#define SPEX_FILTER(option, member, kind, value, help) option,
+#include <spex/filters.def>
     };
     enum { FILTERS = sizeof names / sizeof *names };
     if (!size)

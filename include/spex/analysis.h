@@ -34,6 +34,18 @@ struct spex_filter {
 /* Names and help of all filters, NULL past the last. */
 const char *spex_filter_name(size_t index, const char **help); /* since 1.0 */
 
+/*
+ * A value of the filter "time", as ranges of ns that may overlap: of a file whose records are of
+ * first to last, by which parts in percent go (both 0: not known). Returns SPEX_INVALID with a text
+ * if it is none; *count: how many there are, of which at most capacity are filled in (since 1.4).
+ */
+struct spex_time_range {
+    uint64_t low, high; /* both belong to it */
+};
+enum spex_status spex_time_ranges(const char *value, uint64_t first, uint64_t last,
+                                  struct spex_time_range *ranges, size_t capacity, size_t *count,
+                                  struct spex_error *error); /* since 1.4 */
+
 /* Parts of a sample that take time to compute; each sink names the ones it needs. */
 enum spex_want {
     SPEX_WANT_BASE = 1u << 0,          /* what every sample has, and nothing else */
@@ -374,6 +386,16 @@ unsigned spex_analysis_together(struct spex_analysis *analysis, bool on);
 
 /* The name of a process, "?" if none of its threads had samples (since 1.4). */
 const char *spex_analysis_comm(const struct spex_analysis *analysis, int32_t pid);
+
+/*
+ * The files that a profile was read with besides itself (since 1.4): programs, debug files, symbols
+ * of the kernel, what just-in-time compilers told. Opens all that its modules have. path is where
+ * a file is; name is where options.symbols->beside looks for it: an archive of a profile has it
+ * there. take ends this by returning something else than SPEX_OK, which is then returned, too.
+ */
+typedef enum spex_status spex_file_taker(void *context, const char *path, const char *name);
+enum spex_status spex_analysis_beside(struct spex_analysis *analysis, spex_file_taker *take,
+                                      void *context); /* since 1.4 */
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */
 const char *spex_analysis_no_estimate(const struct spex_analysis *analysis); /* since 1.0 */

@@ -577,6 +577,19 @@ void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
                                uint64_t time); /* since 1.0 */
 /*
+ * Where such bytes are: the first AUXTRACE record of an open file at or after *at, which then lies
+ * behind it, and before end (kept_start, kept_end). SPEX_END after the last one, or where the file
+ * is damaged (since 1.4).
+ */
+struct spex_perf_kept {
+    uint64_t offset, size; /* in the queue's AUX area */
+    uint64_t at;           /* position in the file */
+    int32_t cpu;
+    uint8_t zero[12];
+};
+enum spex_status spex_perf_kept_next(int fd, uint64_t *at, uint64_t end,
+                                     struct spex_perf_kept *kept); /* since 1.4 */
+/*
  * Appends whole samples of the events of `stacks` and `allocs`; stops at the first bytes that
  * are not one. Since 1.1.
  */

@@ -151,6 +151,24 @@ struct spex_inline {
 size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
                            size_t capacity); /* since 1.0 */
 
+/*
+ * The compiler's number for one of several blocks of a line that the instruction at address is in;
+ * 0: none (since 1.4).
+ */
+unsigned spex_module_discriminator(struct spex_module *module, uint64_t address);
+
+/* Where functions are declared, by the debug information (since 1.4). */
+struct spex_declaration {
+    const char *name, *linkage; /* in the source, for the linker; NULL: none */
+    uint64_t entry;             /* first instruction; 0: none, as of a function only inlined */
+    unsigned line;
+    uint8_t zero[12];
+};
+/* take is called for each that has a line, in no order; a function may have several. Since 1.4. */
+void spex_module_declarations(struct spex_module *module,
+                              void (*take)(void *context, const struct spex_declaration *function),
+                              void *context);
+
 /* Bytes of the file's image at address; returns how many could be read. Since 1.0. */
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size);
 

@@ -4,14 +4,15 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum filter_kind {
-#define FILTER(option, member, kind, value, help) kind,
-#include "analysis/filters.def"
+#define SPEX_FILTER(option, member, kind, value, help) kind,
+#include <spex/filters.def>
 };
 
 static const struct {
@@ -19,8 +20,8 @@ static const struct {
     enum filter_kind kind;
     const char *help;
 } table[] = {
-#define FILTER(option, member, kind, value, help) {option, kind, help},
-#include "analysis/filters.def"
+#define SPEX_FILTER(option, member, kind, value, help) {option, kind, help},
+#include <spex/filters.def>
 };
 enum { FILTERS = sizeof table / sizeof *table };
 
@@ -68,16 +69,12 @@ const char *spex_filter_name(size_t index, const char **help)
     return table[index].name;
 }
 
-struct range {
-    uint64_t low, high;
-};
-
 enum { MEMO = 256 };
 
 struct filter {
     enum filter_kind kind;
     char **words;
-    struct range *ranges;
+    struct spex_time_range *ranges;
     size_t count;
     uint64_t any, none; /* events */
     uint64_t number;
@@ -118,11 +115,11 @@ void filter_free(struct filter *filter)
 static enum spex_status bad(const struct spex_filter *spec, const char *word, size_t size,
                             const char *expected, struct spex_error *error)
 {
-    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size, word,
+    return error_set(error, SPEX_INVALID, 0, "%s: '%.*s' is not %s", spec->name, (int)size, word,
                      expected);
 }
 
-static bool parse_range(const char *word, size_t size, struct range *range)
+static bool parse_range(const char *word, size_t size, struct spex_time_range *range)
 {
     char text[48], *end;
     if (size == 0 || size >= sizeof text)
@@ -157,7 +154,7 @@ static uint64_t percent_time(const struct extent *e, double percent)
 
 /* "10%-20%", or "10%/2": the second tenth. */
 static bool parse_percent(const char *word, size_t size, const struct extent *e,
-                          struct range *range)
+                          struct spex_time_range *range)
 {
     char text[64], *end;
     if (size >= sizeof text || e->last <= e->first)
@@ -188,7 +185,8 @@ static bool parse_percent(const char *word, size_t size, const struct extent *e,
 }
 
 /* "1.5,2.5", ",2.5", "1.5," in seconds; "10%,20%". */
-static bool parse_span(const char *word, size_t size, const struct extent *e, struct range *range)
+static bool parse_span(const char *word, size_t size, const struct extent *e,
+                       struct spex_time_range *range)
 {
     char text[80];
     if (size >= sizeof text)
@@ -200,7 +198,7 @@ static bool parse_span(const char *word, size_t size, const struct extent *e, st
     if (!comma || (percent && e->last <= e->first))
         return false;
     *comma = 0;
-    *range = (struct range){0, UINT64_MAX};
+    *range = (struct spex_time_range){0, UINT64_MAX};
     for (int side = 0; side < 2; side++) {
         const char *p = side ? comma + 1 : text;
         double n = strtod(p, &end);
@@ -220,18 +218,38 @@ static bool parse_span(const char *word, size_t size, const struct extent *e, st
  * As in perf: spans in seconds separated by blanks, or parts in percent separated by commas or
  * blanks; but "10%,20%" is one span.
  */
-static bool parse_time(struct filter *filter, const char *value, const struct extent *e)
+static bool parse_time(const char *value, const struct extent *e, struct spex_time_range *ranges,
+                       size_t capacity, size_t *count)
 {
     bool parts = strchr(value, '%') && strpbrk(value, "/-");
     const char *between = parts ? ", " : " ";
+    *count = 0;
     for (const char *p = value + strspn(value, between); *p; p += strspn(p, between)) {
         size_t n = strcspn(p, between);
-        struct range *range = &filter->ranges[filter->count++];
-        if (!(parts ? parse_percent(p, n, e, range) : parse_span(p, n, e, range)))
+        struct spex_time_range range;
+        if (!(parts ? parse_percent(p, n, e, &range) : parse_span(p, n, e, &range)))
             return false;
+        if (*count < capacity)
+            ranges[*count] = range;
+        ++*count;
         p += n;
     }
-    return filter->count > 0;
+    return *count > 0;
+}
+
+enum spex_status spex_time_ranges(const char *value, uint64_t first, uint64_t last,
+                                  struct spex_time_range *ranges, size_t capacity, size_t *count,
+                                  struct spex_error *error)
+{
+    assert(value && (ranges || !capacity) && count);
+    const struct spex_filter spec = {"time", value};
+    const struct extent extent = {first, last};
+    size_t n;
+    if (!parse_time(value, &extent, ranges, capacity, &n))
+        return bad(&spec, value, strlen(value),
+                   "START,STOP in seconds, A%-B%, or A%/N (the N-th part of A%)", error);
+    *count = n;
+    return SPEX_OK;
 }
 
 static enum spex_status parse_word(struct filter *filter, const struct spex_filter *spec,
@@ -327,10 +345,8 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
         if (*spec->value < '0' || *spec->value > '9' || *end)
             status = bad(spec, spec->value, strlen(spec->value), "a number of cycles", error);
     } else if (filter->kind == TIME) {
-        const struct extent extent = {first_time, last_time};
-        if (!parse_time(filter, spec->value, &extent))
-            status = bad(spec, spec->value, strlen(spec->value),
-                         "START,STOP in seconds, A%-B%, or A%/N (the N-th part of A%)", error);
+        status = spex_time_ranges(spec->value, first_time, last_time, filter->ranges, commas,
+                                  &filter->count, error);
     } else {
         for (const char *p = spec->value; !status; p++) {
             size_t n = strcspn(p, ",");

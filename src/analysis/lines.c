@@ -189,12 +189,26 @@ bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_
            found;
 }
 
-unsigned module_discriminator(struct spex_module *module, uint64_t address)
+void module_load_lines(struct spex_module *module)
+{
+    (void)!memory_guarded(module->owner->account, lines_load(module));
+}
+
+static unsigned find_discriminator(struct spex_module *module, uint64_t address)
 {
     Dwarf_Die unit;
     unsigned discriminator = 0;
     Dwarf_Line *line = find_unit(module, address, &unit) ? dwarf_getsrc_die(&unit, address) : NULL;
     return line && !dwarf_linediscriminator(line, &discriminator) ? discriminator : 0;
+}
+
+unsigned spex_module_discriminator(struct spex_module *module, uint64_t address)
+{
+    assert(module);
+    volatile unsigned found = 0;
+    return memory_guarded(module->owner->account, found = find_discriminator(module, address))
+               ? found
+               : 0;
 }
 
 /* ---- inlined calls ---- */

@@ -279,6 +279,8 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
+/* Like lines_load; without memory the module has no lines. */
+void module_load_lines(struct spex_module *module);
 /* May one more range of the DIE be read? If not, the user is told once. */
 bool lines_range(struct spex_module *module, struct range_budget *budget, Dwarf_Die *die);
 /* The DIE of the compilation unit that contains address; that of its .dwo file if it has one. */
@@ -296,11 +298,6 @@ uint64_t lines_inflated(Elf *elf);
  * itself.
  */
 void split_unit(struct spex_module *module, Dwarf_Die *unit);
-/*
- * The discriminator of an instruction: the compiler's number for one of several blocks in a line;
- * 0: none.
- */
-unsigned module_discriminator(struct spex_module *module, uint64_t address);
 void lines_free(struct spex_module *module);
 /* The first problem of a module is the one to act on; later ones are dropped. */
 void module_problem(struct spex_module *module, const char *format, ...)

@@ -2,10 +2,9 @@
 #include "output.h"
 #include "profile.h"
 
-#include "analysis/module.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,40 +116,6 @@ static void put_file(struct tar *tar, const char *path, const char *name)
     close(fd);
 }
 
-/* Uses the path in perf's cache; the recorded path if there is no build id. */
-static void put_elf(struct tar *tar, const struct module_elf *file, const struct module_id *id,
-                    const char *path, const char *tail)
-{
-    char name[PATH_MAX];
-    if (!file->elf || !file->path)
-        return;
-    if (!id_path(id, ".debug", tail, name) &&
-        (*path != '/' || snprintf(name, sizeof name, ".debug/root%s", path) >= PATH_MAX))
-        return;
-    put_file(tar, file->path, name);
-}
-
-static void put_module(struct tar *tar, struct spex_module *m)
-{
-    char name[PATH_MAX];
-    lines_load(m); /* opens what the module has */
-    if (m->kind == SPEX_MODULE_FILE) {
-        put_elf(tar, &m->image, &m->recorded, m->path, "/elf"); /* readers look at this path */
-        put_elf(tar, &m->debug, &m->found, "", "/debug");
-        if (m->alternate.elf) {
-            struct module_id id = elf_build_id(m->alternate.elf);
-            put_elf(tar, &m->alternate, &id, "", "/debug");
-        }
-    } else if (m->kind == SPEX_MODULE_KERNEL && m->image.elf) {
-        put_elf(tar, &m->image, &m->recorded, "", "/vmlinux");
-    } else if (m->kind == SPEX_MODULE_KERNEL && m->source) {
-        put_file(tar, m->source, "kallsyms");
-    } else if (m->kind == SPEX_MODULE_JIT && m->source) {
-        snprintf(name, sizeof name, ".debug/perf-%d.map", m->pid);
-        put_file(tar, m->source, name);
-    }
-}
-
 /* The files that data addresses belong to are needed, too. */
 static void look_up(void *context, const struct spex_sample *samples, size_t count)
 {
@@ -183,26 +148,11 @@ static void put_profile(struct tar *tar, const struct profile *p, struct out *re
     out_char(read_with, 0);
 }
 
-/* Adds the jitdump files of compilers; one may be mapped several times. */
-static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
-                      struct spex_symbols *symbols)
+static enum spex_status put_one(void *context, const char *path, const char *name)
 {
-    struct module_roots roots;
-    size_t count = file ? spex_perfdata_map_count(file) : 0, size;
-    symbols_roots(symbols, &roots);
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_perf_map *map = spex_perfdata_map_at(file, i);
-        char path[BELOW_PATH], name[PATH_MAX];
-        char *data = below_dump(&roots.below, map, path, &size);
-        for (size_t j = 0; data && j < i; j++)
-            if (!strcmp(spex_perfdata_map_at(file, j)->filename, map->filename)) {
-                free(data);
-                data = NULL;
-            }
-        if (data && snprintf(name, sizeof name, ".debug/root%s", map->filename) < PATH_MAX)
-            put_file(tar, path, name);
-        free(data);
-    }
+    struct tar *tar = context;
+    put_file(tar, path, name);
+    return tar->failed ? SPEX_END : SPEX_OK;
 }
 
 static bool put_all(void *context, int fd)
@@ -210,20 +160,9 @@ static bool put_all(void *context, int fd)
     struct tar *tar = context;
     struct profile *p = tar->profile;
     char zeros[2 * BLOCK] = "";
-    struct spex_module *m;
-    struct spex_part part;
-    bool kallsyms = false;
     out_init(&tar->out, fd);
     put_profile(tar, p, &tar->read_with);
-    struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
-    for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
-        bool text = m->kind == SPEX_MODULE_KERNEL && !m->image.elf && m->source;
-        if (!text || !kallsyms) /* one file serves the kernel and its modules */
-            put_module(tar, m);
-        kallsyms |= text;
-    }
-    for (size_t i = 0; spex_analysis_part(p->analysis, i, &part); i++)
-        put_dumps(tar, part.file, symbols);
+    spex_analysis_beside(p->analysis, put_one, tar);
     out_bytes(&tar->out, zeros, sizeof zeros);
     int problem = out_fini(&tar->out);
     if (problem && !tar->failed)

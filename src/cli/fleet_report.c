@@ -416,10 +416,10 @@ static int print(struct fleet_table *t, const char *url)
 
 static bool has_filters(const struct profile_options *o)
 {
-#define FILTER(option, member, kind, argument, help)                                               \
+#define SPEX_FILTER(option, member, kind, argument, help)                                          \
     if (o->filter.member)                                                                          \
         return true;
-#include "analysis/filters.def"
+#include <spex/filters.def>
     return false;
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/bits.h"
 #include "base/memory.h"
-#include "perfdata/auxtrace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,18 +34,13 @@ bool parts_parse(const char *text, struct parts_limit *limit)
 }
 
 /* Where some AUX bytes are in the run's file. */
-struct kept {
-    uint64_t offset, size, at; /* offset and size in the CPU's AUX area; position in the file */
-    int32_t cpu;
-};
-
 struct splitting {
     const struct output *output;
     const char *directory;
     const struct spex_perf_writer_options *options;
     struct parts_limit limit;
     int data;
-    struct kept *kept;
+    struct spex_perf_kept *kept; /* where AUX bytes are in the run's file */
     size_t kept_count, kept_room;
     struct engine_event *state; /* earlier events that a part must repeat */
     size_t state_count, state_room;
@@ -56,22 +50,12 @@ struct splitting {
     bool failed;
 };
 
-static void find_kept(struct splitting *s, uint64_t start, uint64_t end)
+static void find_kept(struct splitting *s, uint64_t at, uint64_t end)
 {
-    uint8_t h[AUXTRACE_SIZE];
-    for (uint64_t at = start; at + sizeof h <= end && !s->failed;) {
-        if (pread(s->data, h, sizeof h, (off_t)at) != sizeof h)
-            return;
-        uint64_t size = le16(h + 6);
-        if (le32(h) == AUXTRACE_TYPE) {
-            s->kept = memory_grow(s->kept, s->kept_count, &s->kept_room, sizeof *s->kept);
-            s->kept[s->kept_count++] =
-                (struct kept){le64(h + 16), le64(h + 8), at + size, (int32_t)le32(h + 40)};
-            size += le64(h + 8);
-        }
-        if (size < 8 || size > end - at)
-            return;
-        at += size;
+    struct spex_perf_kept kept;
+    while (!s->failed && !spex_perf_kept_next(s->data, &at, end, &kept)) {
+        s->kept = memory_grow(s->kept, s->kept_count, &s->kept_room, sizeof *s->kept);
+        s->kept[s->kept_count++] = kept;
     }
 }
 

@@ -136,6 +136,17 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     return profile_open_all(p, options, operands, more);
 }
 
+/* Is it about a filter? Then it begins with the name. */
+static bool of_filter(const struct profile *p, const struct spex_error *error)
+{
+    for (size_t i = 0; i < p->filter_count && error->status == SPEX_INVALID; i++) {
+        const size_t n = strlen(p->filters[i].name);
+        if (!strncmp(error->text, p->filters[i].name, n) && error->text[n] == ':')
+            return true;
+    }
+    return false;
+}
+
 int profile_open_all(struct profile *p, const struct profile_options *options,
                      char *const *operands, const struct spex_analysis_options *more)
 {
@@ -144,10 +155,10 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     if (wrong)
         return wrong;
     name_files(p, options, operands);
-#define FILTER(option, member, kind, argument, help)                                               \
+#define SPEX_FILTER(option, member, kind, argument, help)                                          \
     if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
-#include "analysis/filters.def"
+#include <spex/filters.def>
     struct spex_symbols_options symbols = {.size = sizeof symbols,
                                            .symfs = options->symfs,
                                            .vmlinux = options->vmlinux,
@@ -177,13 +188,13 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     }
     enum spex_status status = spex_analysis_open(p->paths[0], &o, &p->analysis, &error);
     if (status) {
-        bool usage = !strncmp(error.text, "--", 2), raw = false;
+        bool usage = of_filter(p, &error), raw = false;
         bool named = options->inputs.count || (operands && operands[0]);
         for (size_t i = 0; !usage && !options->raw && p->paths[i]; i++)
             raw |= looks_raw(p->paths[i]);
         forget_files(p);
         if (usage)
-            return cli_usage("%s", error.text);
+            return cli_usage("--%s", error.text);
         cli_error("%s", error.text);
         if (raw)
             cli_note("it looks like a bare SPE stream: read it with --raw");

@@ -16,8 +16,8 @@ struct profile_options {
     struct cli_list inputs; /* -i: files of one profile */
     const char *symfs, *vmlinux, *kallsyms, *fields;
     struct profile_filters {
-#define FILTER(option, member, kind, value, help) const char *member;
-#include "analysis/filters.def"
+#define SPEX_FILTER(option, member, kind, value, help) const char *member;
+#include <spex/filters.def>
     } filter;
     struct cli_list source_dirs;
     bool raw, no_demangle, verbose, no_replay, no_source;

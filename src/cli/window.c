@@ -1,15 +1,16 @@
 #include "window.h"
 
-#include "analysis/internal.h"
 #include "base/memory.h"
 
+#include <spex/analysis.h>
 #include <spex/record.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 struct window {
-    struct filter *filter;
+    struct spex_time_range *ranges;
+    size_t count;
     const struct spex_perf_time *clock; /* NULL: timestamps are nanoseconds */
     struct spex_reader *reader;
 };
@@ -17,17 +18,17 @@ struct window {
 int window_new(const char *time, const struct spex_perfdata *file, struct window **window)
 {
     const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
-    const struct spex_filter spec = {"time", time};
     struct spex_error error;
     if (!info && strchr(time, '%'))
         return cli_usage("--time: how long a bare stream takes is not known; give START,STOP");
+    const uint64_t first = info ? info->first_time : 0, last = info ? info->last_time : 0;
+    size_t count;
+    if (spex_time_ranges(time, first, last, NULL, 0, &count, &error))
+        return cli_usage("--%s", error.text);
     struct window *w = memory_get(1, sizeof *w);
+    w->ranges = memory_get(count, sizeof *w->ranges);
+    spex_time_ranges(time, first, last, w->ranges, count, &w->count, &error);
     w->clock = info && info->has_time ? &info->time : NULL;
-    if (filter_new(&spec, info ? info->first_time : 0, info ? info->last_time : 0, &w->filter,
-                   &error)) {
-        free(w);
-        return cli_usage("%s", error.text);
-    }
     window_restart(w);
     *window = w;
     return CLI_OK;
@@ -37,7 +38,7 @@ void window_free(struct window *w)
 {
     if (!w)
         return;
-    filter_free(w->filter);
+    free(w->ranges);
     spex_reader_free(w->reader);
     free(w);
 }
@@ -50,14 +51,15 @@ void window_restart(struct window *w)
         memory_get(SIZE_MAX, 1); /* ends here */
 }
 
-static bool keeps(struct window *w, const struct spex_record *r)
+static bool keeps(const struct window *w, const struct spex_record *r)
 {
-    struct spex_sample sample = {.record = r};
     if (!(r->present & SPEX_HAS_TIMESTAMP))
         return false;
-    sample.flags = SPEX_SAMPLE_TIMED;
-    sample.time = w->clock ? spex_perf_time_to_ns(w->clock, r->timestamp) : r->timestamp;
-    return filter_keeps(w->filter, &sample);
+    const uint64_t time = w->clock ? spex_perf_time_to_ns(w->clock, r->timestamp) : r->timestamp;
+    for (size_t i = 0; i < w->count; i++)
+        if (time >= w->ranges[i].low && time <= w->ranges[i].high)
+            return true;
+    return false;
 }
 
 static bool only_padding(const uint8_t *data, size_t from, size_t to)

@@ -5,13 +5,13 @@
  */
 #include "flows.h"
 
-#include "analysis/module.h"
 #include "base/memory.h"
 #include "base/order.h"
 #include "base/search.h"
 #include "export/texts.h"
 
-#include <dwarf.h>
+#include <spex/symbols.h>
+
 #include <stdlib.h>
 
 enum { INSTRUCTION = 4, DEEP = 32 };
@@ -63,65 +63,17 @@ static unsigned line_of(const struct ids *ids, const unsigned *lines, uint64_t w
     return ids_get(ids, key, &n) ? lines[n] : 0;
 }
 
-static void note_function(struct llvm *l, Dwarf_Die *die)
+static void note_function(void *context, const struct spex_declaration *f)
 {
-    Dwarf_Attribute attribute;
-    Dwarf_Addr entry;
-    int line;
-    const char *linkage =
-        dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute));
-    const char *name = dwarf_diename(die);
-    if (dwarf_decl_line(die, &line) || line <= 0)
-        return;
-    if (!dwarf_entrypc(die, &entry))
-        note_line(&l->by_entry, &l->entry_line, &l->entry_capacity, entry, (unsigned)line);
-    if (linkage)
-        note_line(&l->by_name, &l->name_line, &l->name_capacity, texts_find(&l->names, linkage),
-                  (unsigned)line);
-    if (name)
-        note_line(&l->by_name, &l->name_line, &l->name_capacity, texts_find(&l->names, name),
-                  (unsigned)line);
-}
-
-/* level bounds the recursion; libdw's dwarf_getfuncs() has no bound. */
-static void note_functions(struct llvm *l, Dwarf_Die *parent, unsigned level)
-{
-    enum { LEVELS = 24 };
-    Dwarf_Die die;
-    if (level == LEVELS || dwarf_child(parent, &die))
-        return;
-    do {
-        switch (dwarf_tag(&die)) {
-        case DW_TAG_subprogram:
-            note_function(l, &die);
-            /* fall through */
-        case DW_TAG_class_type:
-        case DW_TAG_lexical_block:
-        case DW_TAG_module:
-        case DW_TAG_namespace:
-        case DW_TAG_structure_type:
-        case DW_TAG_union_type:
-            note_functions(l, &die, level + 1);
-            break;
-        default:
-            break;
-        }
-    } while (!dwarf_siblingof(&die, &die));
-}
-
-static void find_declarations(struct llvm *l, struct spex_module *module)
-{
-    Dwarf_Off offset = 0, next;
-    size_t header;
-    module_load(module);
-    lines_load(module);
-    while (module->dwarf &&
-           !dwarf_nextcu(module->dwarf, offset, &next, &header, NULL, NULL, NULL)) {
-        Dwarf_Die unit;
-        if (dwarf_offdie(module->dwarf, offset + header, &unit))
-            note_functions(l, &unit, 0);
-        offset = next;
-    }
+    struct llvm *l = context;
+    if (f->entry)
+        note_line(&l->by_entry, &l->entry_line, &l->entry_capacity, f->entry, f->line);
+    if (f->linkage)
+        note_line(&l->by_name, &l->name_line, &l->name_capacity, texts_find(&l->names, f->linkage),
+                  f->line);
+    if (f->name)
+        note_line(&l->by_name, &l->name_line, &l->name_capacity, texts_find(&l->names, f->name),
+                  f->line);
 }
 
 /* ---- counts by line ---- */
@@ -202,10 +154,10 @@ static void add_instruction(struct llvm *l, uint64_t address, uint64_t count)
         }
         node = find_node(l, node + 1, site, inlines[i].name);
     }
-    raise_body(
-        l, node,
-        site_of(line.line, declared, base_discriminator(module_discriminator(module, address))),
-        count);
+    raise_body(l, node,
+               site_of(line.line, declared,
+                       base_discriminator(spex_module_discriminator(module, address))),
+               count);
 }
 
 struct change {
@@ -361,7 +313,7 @@ static enum spex_status end(struct export_job *job)
     struct flows *f = l.flows;
     texts_init(&l.names);
     if (f->module) {
-        find_declarations(&l, f->module);
+        spex_module_declarations(f->module, note_function, &l);
         add_runs(&l, f->run_count ? f->runs : f->places,
                  f->run_count ? f->run_count : f->place_count);
         add_cold(&l, f->runs, f->run_count);
