@@ -188,8 +188,6 @@ const char *spex_disassembler_name(const struct spex_disassembler *disassembler)
 /* Disassembles count A64 instructions at address; words are little-endian in code. */
 void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, const uint8_t *code,
                       size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]); /* since 1.0 */
-/* Where a direct branch at address goes: B, BL, B.cond, CBZ, TBZ; false for others (since 1.4). */
-bool spex_branch_target(uint32_t word, uint64_t address, uint64_t *target);
 
 /* ---- names ---- */
 

@@ -194,19 +194,3 @@ void spex_disassemble(struct spex_disassembler *d, uint64_t address, const uint8
         if (!text[i][0])
             snprintf(text[i], SPEX_INSTRUCTION_TEXT, ".inst 0x%08x", le32(code + 4 * i));
 }
-
-bool spex_branch_target(uint32_t word, uint64_t address, uint64_t *target)
-{
-    assert(target);
-    int64_t offset;
-    if ((word & 0x7c000000) == 0x14000000)
-        offset = (int64_t)((uint64_t)word << 38) >> 36;
-    else if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x7ffff) << 45) >> 43;
-    else if ((word & 0x7e000000) == 0x36000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x3fff) << 50) >> 48;
-    else
-        return false;
-    *target = address + (uint64_t)offset;
-    return true;
-}

@@ -1,6 +1,6 @@
 #include "step.h"
 
-#include <spex/symbols.h>
+#include <spex/a64.h>
 
 #include <string.h>
 
@@ -225,7 +225,7 @@ static void decode_register(uint32_t w, struct step *s)
 
 static void decode_branch(uint32_t w, uint64_t address, struct step *s)
 {
-    if (spex_branch_target(w, address, &s->value)) {
+    if (spex_a64_target(w, address, &s->value)) {
         s->kind = IS(w, 0xfc000000, 0x14000000)   ? STEP_JUMP
                   : IS(w, 0xfc000000, 0x94000000) ? STEP_CALL
                                                   : STEP_BRANCH;

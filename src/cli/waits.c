@@ -1,5 +1,6 @@
 #include "waits.h"
 
+#include <spex/a64.h>
 #include <spex/symbols.h>
 
 #include <stdio.h>
@@ -190,7 +191,7 @@ void code_find_blocks(struct code_block *code)
         if (i + 1 < code->count)
             code->starts[i + 1] = true;
         bool call = (code->words[i] & 0xfc000000) == 0x94000000;
-        if (!call && spex_branch_target(code->words[i], code->address + 4 * i, &target) &&
+        if (!call && spex_a64_target(code->words[i], code->address + 4 * i, &target) &&
             target >= code->address && (target - code->address) / 4 < code->count)
             code->starts[(target - code->address) / 4] = true;
     }
@@ -248,7 +249,7 @@ size_t code_waits_for(const struct code_block *code, size_t at)
     while (last + 1 < code->count && !code->starts[last + 1])
         last++;
     uint64_t target;
-    if (spex_branch_target(code->words[last], code->address + 4 * last, &target) &&
+    if (spex_a64_target(code->words[last], code->address + 4 * last, &target) &&
         target == code->address + 4 * first)
         for (size_t i = last + 1; i-- > at;)
             look_at(code, i, &needed);

@@ -5,6 +5,8 @@
 #include "base/bits.h"
 #include "base/memory.h"
 
+#include <spex/a64.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +63,7 @@ static void write_instruction(struct listing *l, uint64_t address, const struct 
         spex_disassemble(l->report->disassembler, address, code, 1, text);
         code_name_target(symbol, le32(code), address, text[0]);
         JSON_MEMBER(json, "text", string, text[0]);
-        if (spex_branch_target(le32(code), address, &target) && target >= symbol->start &&
+        if (spex_a64_target(le32(code), address, &target) && target >= symbol->start &&
             target < symbol->end)
             JSON_MEMBER(json, "to", u64, target - symbol->start);
     }

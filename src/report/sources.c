@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "base/vec.h"
 
+#include <spex/a64.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -204,7 +206,7 @@ void code_name_target(const struct spex_symbol *symbol, uint32_t word, uint64_t 
 {
     uint64_t target;
     char *operand = strrchr(text, ',');
-    if (!spex_branch_target(word, address, &target))
+    if (!spex_a64_target(word, address, &target))
         return;
     operand = operand ? operand + 1 : strchr(text, ' ');
     if (!operand)
