@@ -6,12 +6,23 @@
 
 #include <stdlib.h>
 
+/* However long its text is. */
+static void write_key(const struct spex_group *group, const struct spex_row *row, size_t key,
+                      const char *name, struct json *json)
+{
+    const size_t size = spex_row_text(group, row, key, NULL, 0) + 1;
+    char *text = memory_get(size, 1);
+    spex_row_text(group, row, key, text, size);
+    json_name(json, name);
+    json_string(json, text);
+    free(text);
+}
+
 static void write_use(const struct spex_sharing *s, const struct spex_shared_use *use,
                       struct json *json)
 {
     const struct spex_group *group = spex_sharing_group(s);
     const struct spex_stats t = stats_of(use->row);
-    char text[600];
     json_object(json);
     JSON_MEMBER(json, "offset", u64, use->offset);
     JSON_MEMBER(json, "tid", i64, use->tid);
@@ -21,10 +32,8 @@ static void write_use(const struct spex_sharing *s, const struct spex_shared_use
     JSON_MEMBER(json, "peer", u64, t.peer);
     JSON_MEMBER(json, "p50", i64, spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5));
     JSON_MEMBER(json, "p95", i64, spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95));
-    spex_row_text(group, use->row, SPEX_USE_SRCLINE, text, sizeof text);
-    JSON_MEMBER(json, "srcline", string, text);
-    spex_row_text(group, use->row, SPEX_USE_SYMBOL, text, sizeof text);
-    JSON_MEMBER(json, "symbol", string, text);
+    write_key(group, use->row, SPEX_USE_SRCLINE, "srcline", json);
+    write_key(group, use->row, SPEX_USE_SYMBOL, "symbol", json);
     json_end(json);
 }
 
@@ -47,9 +56,11 @@ void sharing_write(struct report *r, const struct limits *limits, struct json *j
         json_object(json);
         JSON_MEMBER(json, "address", hex, line->address);
         JSON_MEMBER(json, "pid", i64, line->pid);
-        char name[WORDS_NAME];
-        spex_finding_line_text(r->analysis, s, line, name, sizeof name);
+        const size_t size = spex_finding_line_text(r->analysis, s, line, NULL, 0) + 1;
+        char *name = memory_get(size, 1);
+        spex_finding_line_text(r->analysis, s, line, name, size);
         JSON_MEMBER(json, "name", string, name);
+        free(name);
         JSON_MEMBER(json, "kind", string, kinds[line->kind]);
         struct spex_finding *finding = NULL;
         if (spex_finding_of_line(r->analysis, s, line, &finding))

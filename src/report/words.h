@@ -8,7 +8,6 @@
 #include <spex/findings.h>
 #include "base/json.h"
 
-enum { WORDS_NAME = 2000 }; /* most bytes in a name of data; longer ones are cut */
 enum words_part { WORDS_FOUND, WORDS_DO, WORDS_SEE };
 
 /* "far-data" */

@@ -159,6 +159,15 @@ for file in ("mixed", "false", "branches", "mixed-nosource", "mixed-untimed", "m
 p = all_tables(profile("mixed"), ("--op", "load"))
 equal("filters are named", p.raw["filters"], [["op", "load"]])
 
+# a name is whole, however long
+name = "shared_" + 3000 * "x"
+os.makedirs(DIR + "/long/usr/bin")
+subprocess.run(["aarch64-linux-gnu-objcopy", "--redefine-sym", f"shared={name}",
+                DIR + "/root/usr/bin/prog", DIR + "/long/usr/bin/prog"], check=True)
+whole = data_of(page("false.data", "--symfs", "long", symbols=False, name="long.html"))
+equal("names of shared lines are whole",
+      [l["name"] for l in whole["profiles"][0]["sharing"]["lines"]], [name])
+
 # a cell is the records of its interval
 p = Profile(data_of(page("mixed.data"))["profiles"][0])
 shift, first = p.raw["bins"]["shift"], int(p.raw["bins"]["first"])
