@@ -81,6 +81,16 @@ wrong = [f"{path} sees {m.group(1)}" for module in ("cli", "export", "query", "r
          for m in re.finditer(r'^\s*#\s*include\s+"((?:analysis|perfdata)/[^"]+)"', text, re.M)]
 check("what stands on the libraries sees their public headers alone", not wrong, "\n".join(wrong))
 
+# Words for people are theirs, too: no string of a library names an option of a command.
+OTHERS = ("dnf --enablerepo", " --adjust-vma=", "a recording with --threads")  # of other programs
+wrong = []
+for module in ("analysis", "perfdata"):
+    for path, text in sources(f"src/{module}"):
+        strings = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+        named = re.findall(r'"(?:\\.|[^"\\\n])*--[a-z%](?:\\.|[^"\\\n])*"', strings)
+        wrong += [f"{path}: {m}" for m in named if not any(o in m for o in OTHERS)]
+check("no string of analysis or perfdata names an option", not wrong, "\n".join(wrong))
+
 try_it = subprocess.run(["cc", "-fsyntax-only", "-I", f"{ROOMS}/uarch", "-I", f"{ROOMS}/arch", "-I",
                          f"{ROOMS}/base", "-x", "c", "-"],
                         input='#include "spu/config.h"\n', capture_output=True, text=True)

@@ -106,8 +106,22 @@ bool spex_module_segment(struct spex_module *module, size_t n, struct spex_segme
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered); /* since 1.0 */
 /* How many of these have no name because of spex_module_problem. */
 uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered); /* since 1.1 */
-/* Why symbols or lines could not be read and what to do about it; NULL if they could. */
+/* Why symbols or lines could not be read; NULL if they could. */
 const char *spex_module_problem(struct spex_module *module); /* since 1.0 */
+
+/* What helps against that (since 1.4); the names are those of struct spex_symbols_options. */
+enum spex_remedy {
+    SPEX_REMEDY_NONE,       /* nothing, or what the text says */
+    SPEX_REMEDY_COPY,       /* symfs: a copy of the file, from the machine that was profiled */
+    SPEX_REMEDY_ARM,        /* symfs: the same, in place of a file for another architecture */
+    SPEX_REMEDY_BUILD,      /* symfs: the file of the build that ran */
+    SPEX_REMEDY_UNSTRIPPED, /* symfs: a copy that was not stripped */
+    SPEX_REMEDY_ACCESS,     /* the right to read it, or symfs: a copy */
+    SPEX_REMEDY_KERNEL, /* vmlinux; or kallsyms, read as root on the machine that was profiled */
+    SPEX_REMEDY_MEMORY, /* max_memory: more of it */
+    SPEX_REMEDY_COUNT
+};
+enum spex_remedy spex_module_remedy(struct spex_module *module); /* since 1.4 */
 
 /*
  * Module address of the run-time address ip in a mapping that begins at start and maps the file

@@ -128,11 +128,11 @@ static void say_stripped(struct spex_module *module, bool named, bool starts)
         module_problem(module, "%s: stripped; %s; its debug file is looked for as %s%s",
                        module->name, shown, place,
                        getenv("DEBUGINFOD_URLS") ? "" : "; or run " DEBUGINFOD " to fetch it");
-    else
-        module_problem(module,
-                       "%s: stripped, and without a build id by which debug symbols could be "
-                       "found; %s; an unstripped copy of it is read from below --symfs DIR",
-                       module->name, shown);
+    else if (module_problem(module,
+                            "%s: stripped, and without a build id by which debug symbols could be "
+                            "found; %s",
+                            module->name, shown))
+        module->remedy = SPEX_REMEDY_UNSTRIPPED;
 }
 
 bool module_load_elf(struct spex_module *module)

@@ -107,11 +107,10 @@ enum open_result elf_open_build(const char *path, const struct module_id *id,
     return result;
 }
 
-const char *open_advice(int reason)
+const char *open_advice(int reason, enum spex_remedy *remedy)
 {
-    return reason == EACCES || reason == EPERM ? "; let it be read, or give a copy with --symfs DIR"
-           : reason == EMFILE || reason == ENFILE ? "; allow more open files (ulimit -n)"
-                                                  : "";
+    *remedy = reason == EACCES || reason == EPERM ? SPEX_REMEDY_ACCESS : SPEX_REMEDY_NONE;
+    return reason == EMFILE || reason == ENFILE ? "; allow more open files (ulimit -n)" : "";
 }
 
 static void id_text(const struct module_id *id, char text[129])
@@ -249,13 +248,16 @@ void module_open_files(struct spex_module *module)
         module_fetch_debug(module);
     if (elf || module->debug.elf || starts_with(module->path, "[vdso"))
         return;
-    const char *seen = search.seen;
+    const char *seen = search.seen, *advice;
+    enum spex_remedy remedy = SPEX_REMEDY_NONE;
+    bool told = false;
     char id[129];
     id_text(&module->recorded, id);
     switch (search.why) {
     case OPEN_REFUSED:
-        module_problem(module, "%s: %s cannot be opened: %s%s", module->name, seen,
-                       strerror(search.reason), open_advice(search.reason));
+        advice = open_advice(search.reason, &remedy);
+        told = module_problem(module, "%s: %s cannot be opened: %s%s", module->name, seen,
+                              strerror(search.reason), advice);
         break;
     case OPEN_NOT_FILE:
         module_problem(module,
@@ -266,21 +268,19 @@ void module_open_files(struct spex_module *module)
         module_problem(module, "%s: %s is not an ELF file", module->name, seen);
         break;
     case OPEN_NOT_ARM:
-        module_problem(module,
-                       "%s: %s is not for AArch64; copy the file from the machine that "
-                       "was profiled and give its root with --symfs DIR",
-                       module->name, seen);
+        remedy = SPEX_REMEDY_ARM;
+        told = module_problem(module, "%s: %s is not for AArch64", module->name, seen);
         break;
     case OPEN_OTHER_BUILD:
-        module_problem(module,
-                       "%s: %s is another build (the profile ran build id %s); give the "
-                       "matching file with --symfs DIR",
-                       module->name, seen, id);
+        remedy = SPEX_REMEDY_BUILD;
+        told = module_problem(module, "%s: %s is another build (the profile ran build id %s)",
+                              module->name, seen, id);
         break;
     default:
-        module_problem(module,
-                       "%s: no such file here%s%s; copy it from the machine that was "
-                       "profiled and give its root with --symfs DIR",
-                       module->path, *id ? ", build id " : "", id);
+        remedy = SPEX_REMEDY_COPY;
+        told = module_problem(module, "%s: no such file here%s%s", module->path,
+                              *id ? ", build id " : "", id);
     }
+    if (told)
+        module->remedy = remedy;
 }

@@ -97,9 +97,11 @@ void module_load_kernel(struct spex_module *module)
         int reason = errno;
         if (r == OPEN_OK && module_load_elf(module))
             return;
-        if (r == OPEN_REFUSED)
-            module_problem(module, "%s cannot be opened: %s%s", o->vmlinux, strerror(reason),
-                           open_advice(reason));
+        enum spex_remedy remedy;
+        const char *advice = open_advice(reason, &remedy);
+        if (r == OPEN_REFUSED && module_problem(module, "%s cannot be opened: %s%s", o->vmlinux,
+                                                strerror(reason), advice))
+            module->remedy = remedy;
         module_problem(module,
                        r == OPEN_MISSING       ? "%s: no such file"
                        : r == OPEN_OTHER_BUILD ? "%s: not the kernel that was profiled "
@@ -113,8 +115,6 @@ void module_load_kernel(struct spex_module *module)
         return;
     if (!module->symbols)
         table_finish(module, &(struct module_table){0});
-    module_problem(module,
-                   "%s: no kernel symbols; give --vmlinux FILE, or --kallsyms FILE (a "
-                   "copy of /proc/kallsyms of that machine, read as root)",
-                   module->path);
+    if (module_problem(module, "%s: no kernel symbols", module->path))
+        module->remedy = SPEX_REMEDY_KERNEL;
 }

@@ -33,7 +33,7 @@ const struct key_kind key_kinds[SPEX_KEY_COUNT] = {
     [SPEX_KEY_CALLER] = {"caller", "function that called this one; needs call stacks", 2},
     [SPEX_KEY_STACK] = {"stack",
                         "calls around it, the nearest first, by call site; needs call stacks", 1},
-    [SPEX_KEY_ALLOC] = {"alloc", "where the data was allocated; needs record --allocs", 2},
+    [SPEX_KEY_ALLOC] = {"alloc", "where the data was allocated; needs allocations", 2},
     [SPEX_KEY_BLOCK_OFFSET] = {"block-offset", "offset in the block that was allocated", 1, true},
     [SPEX_KEY_TYPE] = {"type", "type of the data, from debug information", 1},
     [SPEX_KEY_MEMBER] = {"member", "member of that type", 1},

@@ -48,10 +48,11 @@ static Dwarf *begin_dwarf(struct spex_module *module, Elf *elf)
 {
     uint64_t size = lines_inflated(elf);
     if (size > SIZE_MAX / 2 || !memory_allows((size_t)size)) {
-        module_problem(module,
-                       "%s: its debug information would take %llu MB, more than is allowed, and is "
-                       "not read: --max-memory SIZE allows more",
-                       module->name, (unsigned long long)(size >> 20));
+        if (module_problem(module,
+                           "%s: its debug information would take %llu MB, more than is allowed, "
+                           "and is not read",
+                           module->name, (unsigned long long)(size >> 20)))
+            module->remedy = SPEX_REMEDY_MEMORY;
         return NULL;
     }
     return dwarf_begin_elf(elf, DWARF_C_READ, NULL);

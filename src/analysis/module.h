@@ -87,6 +87,7 @@ struct spex_module {
     bool loaded, tried_lines;
     bool stripped; /* its problem matters only if an address has no name */
     char *problem;
+    enum spex_remedy remedy; /* for it */
 
     struct spex_symbol *symbols;
     size_t count, capacity;
@@ -178,8 +179,8 @@ bool space_root(struct spex_symbols *symbols, const struct module_space *space, 
 enum open_result space_open(const char *root, const char *path, const struct module_id *id,
                             struct module_elf *file);
 
-/* What to do about a file that cannot be opened for this reason. */
-const char *open_advice(int reason);
+/* What is to be said of a file that cannot be opened for this reason, and what helps. */
+const char *open_advice(int reason, enum spex_remedy *remedy);
 void elf_close(struct module_elf *file);
 /* The section of this name, unless it has no bytes; header may be NULL. */
 Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header);
@@ -299,8 +300,11 @@ uint64_t lines_inflated(Elf *elf);
  */
 void split_unit(struct spex_module *module, Dwarf_Die *unit);
 void lines_free(struct spex_module *module);
-/* The first problem of a module is the one to act on; later ones are dropped. */
-void module_problem(struct spex_module *module, const char *format, ...)
+/*
+ * The first problem of a module is the one to act on; later ones are dropped. True: it is this one,
+ * and there is no remedy yet.
+ */
+bool module_problem(struct spex_module *module, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static inline bool starts_with(const char *text, const char *prefix)

@@ -17,12 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-void module_problem(struct spex_module *module, const char *format, ...)
+bool module_problem(struct spex_module *module, const char *format, ...)
 {
     MEMORY_OF(module->owner->account);
     va_list args;
     if (module->problem && !module->stripped)
-        return;            /* the first reason is the one to act on */
+        return false;      /* the first reason is the one to act on */
     if (module->problem) { /* this problem matters more than missing names */
         memory_free(module->problem);
         module->stripped = false;
@@ -35,6 +35,8 @@ void module_problem(struct spex_module *module, const char *format, ...)
     if (module->problem)
         vsnprintf(module->problem, (size_t)n + 1, format, args);
     va_end(args);
+    module->remedy = SPEX_REMEDY_NONE;
+    return true;
 }
 
 char *module_text(struct spex_module *module, size_t size)
@@ -336,6 +338,12 @@ const char *spex_module_problem(struct spex_module *module)
     assert(module);
     module_load(module);
     return module->problem;
+}
+
+enum spex_remedy spex_module_remedy(struct spex_module *module)
+{
+    assert(module);
+    return spex_module_problem(module) ? module->remedy : SPEX_REMEDY_NONE;
 }
 
 static void load(struct spex_module *module)

@@ -141,11 +141,12 @@ void table_finish(struct spex_module *module, struct module_table *table)
         memory_free(table->items);
         memory_checked(NULL);
     }
-    if (table->full)
+    if (table->full &&
         module_problem(module,
                        "%s: has more symbols than the memory that is allowed can hold; %zu are "
-                       "used: --max-memory SIZE allows more",
-                       module->name, kept);
+                       "used",
+                       module->name, kept))
+        module->remedy = SPEX_REMEDY_MEMORY;
     module->count = write_symbols(module, table, kept);
     memory_free(table->items);
 }

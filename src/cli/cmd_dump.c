@@ -387,14 +387,16 @@ static int dump_perfdata(struct command *command, const char *path)
     int status = CLI_OK;
     if (spex_perfdata_open(path, &file, &error) != SPEX_OK) {
         cli_error("%s%s", error.text,
-                  error.status == SPEX_INVALID ? "; for an SPE stream use --raw" : "");
+                  error.status == SPEX_INVALID     ? "; for an SPE stream use --raw"
+                  : error.status == SPEX_NO_MEMORY ? PROFILE_MORE_MEMORY
+                                                   : "");
         return CLI_DATA;
     }
     command->name = spex_perfdata_info(file)->path;
     command->all = spex_perfdata_info(file)->aux_bytes;
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
-        cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);
+        profile_problem(command->name, p);
         command->damaged = true;
     }
     const struct spex_perf_info *info = spex_perfdata_info(file);

@@ -285,7 +285,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
                                                    spex_key_name(keys[k]),
                                                    TABLE_TEXT,
                                                    0,
-                                                   spex_key_help(keys[k]),
+                                                   columns_key_help(keys[k]),
                                                    true};
     struct table *table = table_new(columns);
     const struct spex_stats all = stats_of(spex_group_total(group));

@@ -342,7 +342,9 @@ static bool check_perfdata(struct run *run, const char *path)
     struct spex_error error;
     if (spex_perfdata_open(path, &file, &error)) {
         cli_error("%s%s", error.text,
-                  error.status == SPEX_INVALID ? "; --raw reads a bare SPE stream" : "");
+                  error.status == SPEX_INVALID     ? "; --raw reads a bare SPE stream"
+                  : error.status == SPEX_NO_MEMORY ? PROFILE_MORE_MEMORY
+                                                   : "");
         return false;
     }
     bool ok = true;
@@ -354,7 +356,7 @@ static bool check_perfdata(struct run *run, const char *path)
     }
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
-        cli_error("%s: byte %llu: %s", path, (unsigned long long)p->offset, p->text);
+        profile_problem(path, p);
         ok = false;
     }
     const struct spex_perf_info *info = spex_perfdata_info(file);

@@ -90,6 +90,12 @@ static const struct table_column alloc_columns[] = {
 };
 enum { ALLOC_COLUMNS = sizeof alloc_columns / sizeof *alloc_columns };
 
+const char *columns_key_help(enum spex_key key)
+{
+    return key == SPEX_KEY_ALLOC ? "where the data was allocated; needs record --allocs"
+                                 : spex_key_help(key);
+}
+
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
 {
     size_t n = 0, more = 0;
@@ -107,7 +113,7 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
         columns[n + i] =
-            (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i]), true};
+            (struct table_column){name, name, TABLE_TEXT, 0, columns_key_help(keys[i]), true};
     }
     return columns;
 }

@@ -11,6 +11,8 @@ void columns_latency(const struct profile *profile, struct table *table, const c
 
 /* Percentiles that a table shows: all in JSON and CSV, in text only those of total latency. */
 unsigned columns_percentiles(const struct profile_options *options);
+/* What a key is, with the option that it needs. */
+const char *columns_key_help(enum spex_key key);
 /* Columns for a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Fills in counts, misses and sources of data in the current row. */

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "cli/output.h"
 #include "cli/perf_words.h"
+#include "export/remedies.h"
 
 #include <spex/wire.h>
 
@@ -136,6 +137,11 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     return profile_open_all(p, options, operands, more);
 }
 
+void profile_unopened(const struct spex_error *error)
+{
+    cli_error("%s%s", error->text, error->status == SPEX_NO_MEMORY ? PROFILE_MORE_MEMORY : "");
+}
+
 /* Is it about a filter? Then it begins with the name. */
 static bool of_filter(const struct profile *p, const struct spex_error *error)
 {
@@ -195,7 +201,7 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
         forget_files(p);
         if (usage)
             return cli_usage("--%s", error.text);
-        cli_error("%s", error.text);
+        profile_unopened(&error);
         if (raw)
             cli_note("it looks like a bare SPE stream: read it with --raw");
         if (!named && access("perf.data", F_OK))
@@ -261,7 +267,7 @@ struct nameless {
     uint64_t samples;
     const char *path, *problem;
     char *own; /* set if problem must be freed */
-    const struct spex_module *module;
+    struct spex_module *module;
 };
 
 static int by_samples(const void *a, const void *b)
@@ -341,8 +347,9 @@ static void report_modules(struct profile *p)
     const size_t most = p->options->verbose ? count : NOTES_MOST - 1;
     for (size_t i = 0; i < count && i < most; i++) {
         char *package = list[i].own ? NULL : spex_module_package(list[i].module);
-        cli_note("%.1f%% of samples: %s%s%s", 100.0 * (double)list[i].samples / (double)all,
-                 list[i].problem, package ? "; or run " : "", package ? package : "");
+        const char *remedy = list[i].own ? "" : remedy_words(spex_module_remedy(list[i].module));
+        cli_note("%.1f%% of samples: %s%s%s%s", 100.0 * (double)list[i].samples / (double)all,
+                 list[i].problem, remedy, package ? "; or run " : "", package ? package : "");
         free(package);
     }
     for (size_t i = 0; i < count; i++)
@@ -411,6 +418,12 @@ static bool report_no_spe(const struct spex_part *part)
     return true;
 }
 
+void profile_problem(const char *name, const struct spex_perf_problem *problem)
+{
+    cli_error("%s: byte %llu: %s%s", name, (unsigned long long)problem->offset, problem->text,
+              problem->status == SPEX_NO_MEMORY ? remedy_words(SPEX_REMEDY_MEMORY) : "");
+}
+
 /* Reports what was wrong with a file; returns the exit status. */
 static int report_part(const struct spex_part *part)
 {
@@ -418,8 +431,7 @@ static int report_part(const struct spex_part *part)
     int status = CLI_OK;
     for (size_t i = 0; part->file && i < spex_perfdata_problem_count(part->file); i++) {
         const struct spex_perf_problem *problem = spex_perfdata_problem(part->file, i);
-        cli_error("%s: byte %llu: %s", part->name, (unsigned long long)problem->offset,
-                  problem->text);
+        profile_problem(part->name, problem);
         status = CLI_DATA;
     }
     if (t->damaged) {

@@ -128,6 +128,11 @@ int profile_run_all(struct profile *profile, const struct spex_sink *sinks, size
 int profile_close(struct profile *profile);
 
 /* Reports on stderr if not everything was recorded. */
+/* Says on stderr that a file cannot be opened, and what is wrong in one that was. */
+void profile_unopened(const struct spex_error *error);
+#define PROFILE_MORE_MEMORY "; --max-memory SIZE allows more"
+void profile_problem(const char *name, const struct spex_perf_problem *problem);
+
 void profile_losses(const char *name, uint64_t lost, uint64_t truncated);
 /* Appends the filters as they were typed, with a 0 after them. */
 void profile_filters(const struct profile *profile, struct out *out);

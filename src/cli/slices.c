@@ -102,7 +102,7 @@ int slices_print(struct profile *p, const struct spex_group *group, const enum s
                                                        spex_key_name(keys[k]),
                                                        TABLE_TEXT,
                                                        0,
-                                                       spex_key_help(keys[k]),
+                                                       columns_key_help(keys[k]),
                                                        true};
     if (!status) {
         struct table *table = make_table(p, &s, group, keys, key_count, columns);

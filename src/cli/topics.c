@@ -152,7 +152,7 @@ static void print_keys(struct out *out)
 {
     out_printf(out, "--sort takes up to %d keys, separated by commas.\n\n", SPEX_KEYS_MAX);
     for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
-        row(out, spex_key_name(k), spex_key_help(k));
+        row(out, spex_key_name(k), columns_key_help(k));
 }
 
 static void print_filters(struct out *out)

@@ -1,4 +1,5 @@
 #include "tables.h"
+#include "export/remedies.h"
 
 #include "base/memory.h"
 #include "base/ids.h"
@@ -6,6 +7,7 @@
 #include <spex/elapsed.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +147,16 @@ static void put_file(struct tables *t, const struct spex_module *m)
     put_text(t, size ? t->id.data : NULL);
 }
 
+static void put_problem(struct tables *t, struct spex_module *m)
+{
+    const char *problem = spex_module_problem(m), *remedy = remedy_words(spex_module_remedy(m));
+    char *text = NULL;
+    if (problem && *remedy && asprintf(&text, "%s%s", problem, remedy) < 0)
+        text = NULL;
+    put_text(t, text ? text : problem);
+    free(text);
+}
+
 static bool next_file(struct tables *t)
 {
     struct spex_module *m;
@@ -157,7 +169,7 @@ static bool next_file(struct tables *t)
     put_file(t, m);
     put_number(t, true, spex_module_is_kernel(m));
     put_number(t, true, samples);
-    put_text(t, spex_module_problem(m));
+    put_problem(t, m);
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "base/name.h"
 #include "base/order.h"
 #include "base/search.h"
+#include "export/remedies.h"
 #include "export/truth.h"
 
 #include <stdlib.h>
@@ -165,8 +166,9 @@ static void tell_unnamed(const struct grind *g)
             continue;
         const char *problem = unnamed && row->module ? spex_module_problem(row->module) : NULL;
         if (problem)
-            out_printf(&g->job->notes, "%.1f%% of instructions: %s\n",
-                       100.0 * (double)unnamed / (double)g->sum[0], problem);
+            out_printf(&g->job->notes, "%.1f%% of instructions: %s%s\n",
+                       100.0 * (double)unnamed / (double)g->sum[0], problem,
+                       remedy_words(spex_module_remedy(row->module)));
         unnamed = 0;
     }
 }

@@ -124,9 +124,8 @@ static enum spex_status start(struct spex_perfdata *file, struct spex_error *err
     perfdata_aux_build(file);
     if (file->failed || !perfdata_state_build(file))
         return error_set(error, SPEX_NO_MEMORY, 0,
-                         "no memory for the tables of %s: %llu MB are allowed; --max-memory SIZE "
-                         "allows more",
-                         file->path, (unsigned long long)(memory_limit() >> 20));
+                         "no memory for the tables of %s: %llu MB are allowed", file->path,
+                         (unsigned long long)(memory_limit() >> 20));
     spex_perfdata_rewind(file);
     file->below = NULL;
     return SPEX_OK;

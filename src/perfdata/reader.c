@@ -378,8 +378,7 @@ void perfdata_scan(struct spex_perfdata *file)
         file->info.complete = false;
         perfdata_problem(file, SPEX_NO_MEMORY, offset,
                          "threads, mappings and events up to here need as much memory as is "
-                         "allowed (%llu MB in all); what follows is not read: --max-memory SIZE "
-                         "allows more",
+                         "allowed (%llu MB in all); what follows is not read",
                          (unsigned long long)(memory_limit() >> 20));
     }
     if (file->index.count && file->index.count != file->info.aux_chunks)
