@@ -4,6 +4,7 @@
 #include "replay.h"
 
 #include "base/error.h"
+#include "base/jobs.h"
 #include "base/memory.h"
 #include "base/sized.h"
 
@@ -121,7 +122,7 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct spex_sink
 {
     struct spex_module *module;
     bool again = a->only && a->counted;
-    a->no_memory = a->too_many = a->inexact = false;
+    a->no_memory = a->too_many = a->inexact = a->crowded = false;
     a->failure = SPEX_OK;
     for (size_t i = 0; i < (a->part_count ? a->part_count : 1); i++)
         need_replay(a->part_count ? a->parts[i] : a);
@@ -135,20 +136,23 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct spex_sink
 }
 
 /*
- * Lets several threads count, each its own part; if that is not possible or was not exact, one
- * thread reads everything.
+ * Lets several threads count, each its own part. Each has rows of its own for what many of them
+ * see: if that was too much, a quarter of the threads try again. If it is not possible or was not
+ * exact, one thread reads everything.
  */
 static enum spex_status run_passes(struct spex_analysis *a, const struct spex_sink *sinks,
                                    size_t count, struct spex_error *error)
 {
-    a->shards = shards_new(a, sinks, count);
-    if (a->shards) {
+    unsigned threads = JOBS_THREADS;
+    while ((a->shards = shards_new(a, sinks, count, threads))) {
+        threads = a->shards->count / 4;
         enum spex_status status = run_pass(a, sinks, count, a->shards, error);
         bool exact = shards_add_up(a->shards, a);
         shards_free(a->shards);
         a->shards = NULL;
         if (exact || a->failure)
             return status;
+        threads = a->crowded ? threads : 1;
         if (a->intervals)
             memset(a->intervals->ns, 0, a->intervals->count * sizeof *a->intervals->ns);
     }

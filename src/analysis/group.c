@@ -298,8 +298,10 @@ static void keep_limits(struct spex_group *g, size_t more, bool grows)
 {
     const size_t most = 2 * (g->limit >> GROUP_CHUNK_BITS) + 2 * (size_t)g->threads;
     const bool full = grows && atomic_fetch_add(&g->shard_of->shard_chunks, 1) >= most;
-    if (full || g->count + more > g->limit || g->histograms.lost)
+    if (g->count + more > g->limit)
         analysis_inexact(g->analysis);
+    else if (full || g->histograms.lost)
+        analysis_crowded(g->analysis);
 }
 
 /* Room for more rows, so that pointers to rows stay good while that many are added. */

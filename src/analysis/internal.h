@@ -158,6 +158,8 @@ struct spex_interval share_interval(double share, double variance);
  * A sink reports that separate threads cannot count what one thread would; then one thread does it.
  */
 void analysis_inexact(struct spex_analysis *analysis);
+/* The same, where it is the copies of all threads together that take too much. */
+void analysis_crowded(struct spex_analysis *analysis);
 
 /* For tests: makes the group exact for fewer keys only. */
 void group_set_limit(struct spex_group *group, size_t limit);

@@ -230,6 +230,7 @@ struct spex_analysis {
     _Atomic bool stopped, no_memory, too_many;
     _Atomic int failure;  /* enum spex_status: what a sink said */
     _Atomic bool inexact; /* first file: separate threads would get other results */
+    _Atomic bool crowded; /* first file: fewer threads might not */
     /*
      * In the first file: protects names and modules that are not known yet. Only used if there are
      * several threads.

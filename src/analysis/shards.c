@@ -27,9 +27,10 @@ static unsigned threads_of(const struct spex_analysis *a)
     return threads < most ? threads : (unsigned)most;
 }
 
-struct shards *shards_new(struct spex_analysis *a, const struct spex_sink *sinks, size_t count)
+struct shards *shards_new(struct spex_analysis *a, const struct spex_sink *sinks, size_t count,
+                          unsigned most)
 {
-    const unsigned threads = threads_of(a);
+    const unsigned can = threads_of(a), threads = can < most ? can : most;
     bool all = threads > 1 && count;
     for (size_t i = 0; i < count; i++)
         all = all && sinks[i].shards;
@@ -209,6 +210,12 @@ void shards_free(struct shards *s)
         memory_free(s->shards);
     }
     memory_free(s);
+}
+
+void analysis_crowded(struct spex_analysis *a)
+{
+    analysis_first(a)->crowded = true;
+    analysis_inexact(a);
 }
 
 void analysis_inexact(struct spex_analysis *a)

@@ -21,9 +21,12 @@ struct shards {
     size_t sink_count;
 };
 
-/* See analysis->shards. NULL: the sinks, files or options allow only one thread. */
+/*
+ * See analysis->shards. most: threads. NULL: the sinks, files or options allow only one thread, or
+ * most does.
+ */
 struct shards *shards_new(struct spex_analysis *analysis, const struct spex_sink *sinks,
-                          size_t count);
+                          size_t count, unsigned most);
 /*
  * Adds up what the threads counted. False if one thread would have counted otherwise: the sinks
  * then receive nothing.

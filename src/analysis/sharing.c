@@ -137,7 +137,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
         const size_t more = s->capacity ? s->capacity : 1024;
         if (s->shard_of &&
             atomic_fetch_add(&s->shard_of->shard_lines, more) + more > 4 * (size_t)SHARING_LINES)
-            analysis_inexact(s->analysis);
+            analysis_crowded(s->analysis);
         s->lines = memory_resize(s->lines, s->capacity + more, sizeof *s->lines);
         s->capacity += more;
     }
