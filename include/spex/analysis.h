@@ -499,7 +499,7 @@ uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latenc
 double spex_row_time(const struct spex_row *row); /* since 1.1 */
 
 /* All that a row counts, at once: samples, where nothing else is said (since 1.4). */
-enum { SPEX_SOURCES_MAX = 32 };
+enum { SPEX_SOURCES_MAX = 16 };
 struct spex_stats {
     size_t size; /* sizeof(struct spex_stats), set by the caller */
     uint64_t samples, retired, reads, writes, branches, not_taken, mispredicted;

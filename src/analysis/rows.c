@@ -68,8 +68,9 @@ void spex_row_stats(const struct spex_row *row, struct spex_stats *out)
 {
     assert(row && out);
     const struct stats *s = &row->stats;
-    struct spex_stats all = {
-        .size = sizeof all,
+    struct spex_stats short_of_some, *all = out->size == sizeof *all ? out : &short_of_some;
+    *all = (struct spex_stats){
+        .size = sizeof *all,
         .samples = s->samples,
         .retired = s->retired,
         .reads = s->reads,
@@ -94,12 +95,13 @@ void spex_row_stats(const struct spex_row *row, struct spex_stats *out)
         .flags = row->flags,
     };
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
-        all.latency_sum[l] = s->latency_sum[l];
-        all.latency_count[l] = l == SPEX_LATENCY_EXECUTE ? s->executes : s->latency_count[l];
+        all->latency_sum[l] = s->latency_sum[l];
+        all->latency_count[l] = l == SPEX_LATENCY_EXECUTE ? s->executes : s->latency_count[l];
     }
     for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
-        all.source[i] = s->source[i];
-    sized_give(out, &all);
+        all->source[i] = s->source[i];
+    if (all != out)
+        sized_give(out, all);
 }
 
 static uint64_t rank_of(const struct spex_row *row, enum spex_order order)

@@ -8,14 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
+static void add_stats(struct vector *v, const struct spex_group *group, const struct spex_row *row,
+                      const struct spex_stats *t)
 {
-    const struct spex_stats stats = stats_of(row), *t = &stats;
 #define METRIC(name, from) v->value[METRIC_##name] += from;
 #include "report/metrics.def"
     for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
         v->value[METRIC_SOURCE + s] += t->source[s];
     spex_row_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
+}
+
+void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
+{
+    const struct spex_stats stats = stats_of(row);
+    add_stats(v, group, row, &stats);
 }
 
 /* Returns how many values are not 0: only those are written. */
@@ -96,9 +102,9 @@ void cube_free(struct cube *cube)
 static void add_row(const struct cube *cube, struct vector *v, const struct spex_group *group,
                     const struct spex_row *row)
 {
-    vector_add(v, group, row);
+    const struct spex_stats stats = stats_of(row);
+    add_stats(v, group, row, &stats);
     if (cube->intervals) {
-        const struct spex_stats stats = stats_of(row);
         v->time_square += stats.time_square;
         v->value[METRIC_repeats] += stats.repeats;
     }

@@ -6,7 +6,8 @@
 
 static inline struct spex_stats stats_of(const struct spex_row *row)
 {
-    struct spex_stats stats = {.size = sizeof stats};
+    struct spex_stats stats;
+    stats.size = sizeof stats;
     spex_row_stats(row, &stats);
     return stats;
 }
