@@ -135,7 +135,7 @@ try:
 except RuntimeError as e:
     taken = [str(e)]
 if taken is None:
-    skip("pyarrow takes the stream", "no pyarrow: scripts/feeds-setup fetches it")
+    later("pyarrow takes the stream", "check-feeds")
 else:
     check("pyarrow: each sample in all columns", taken == got,
           [pair for pair in zip(taken, got) if pair[0] != pair[1]][:1] or len(taken))

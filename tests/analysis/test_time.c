@@ -159,7 +159,7 @@ static void mispredicted(void **state)
 /* A switch out at 550 and in at 2050: in between nobody of this queue worked. */
 static void switched_out(void **state)
 {
-    struct change list[] = {{3, 550}, {3, 2050}, {4, 700}};
+    struct change list[] = {{3, 0, 550}, {3, 0, 2050}, {4, 0, 700}};
     const struct changes switches = {list, 3, 3};
     const struct clock_rules rules = {.switches = &switches};
     struct clock clock = {.id = 3};
@@ -177,7 +177,7 @@ static void switched_out(void **state)
 /* The same thread comes back. */
 static void switched_out_and_back(void **state)
 {
-    struct change list[] = {{3, 550}, {3, 2050}};
+    struct change list[] = {{3, 0, 550}, {3, 0, 2050}};
     const struct changes switches = {list, 2, 2};
     const struct clock_rules rules = {.switches = &switches};
     struct clock clock = {.id = 3};
@@ -238,7 +238,7 @@ static void idle(void **state)
 /* A thread ended at 550; nobody says when the other, long after, began. */
 static void idle_between_threads(void **state)
 {
-    struct change list[] = {{3, 550}};
+    struct change list[] = {{3, 0, 550}};
     const struct changes switches = {list, 1, 1};
     for (unsigned told = 0; told < 2; told++) {
         const struct clock_rules rules = {.most = 10000, .switches = told ? &switches : NULL};
@@ -429,7 +429,7 @@ static void within(void **state)
  */
 static void changes_by_time(void **state)
 {
-    struct change items[] = {{7, 100}, {7, 200}, {8, 150}};
+    struct change items[] = {{7, 0, 100}, {7, 0, 200}, {8, 0, 150}};
     const struct changes changes = {items, 3, 3};
     static const struct {
         uint64_t time;

@@ -98,9 +98,9 @@ function elapsed() {
         return "";
     const rows = e.rows.filter(r => r.elapsed >= 0.01), cell = text => h("td", {class: "text"}, text || "");
     return h("div", {id: "elapsed"}, h("p", {}, `Elapsed: ${seconds(e.time_ns / 1e9)} of ${count(e.threads)} thread${e.threads === 1 ? "" : "s"}: ${part(e.running_ns)} running, ${part(e.kernel_ns)} in the kernel, ${part(e.waiting_ns)} waiting.`),
-        rows.length ? h("table", {}, h("caption", {class: "hidden"}, "elapsed time"),
+        rows.length ? h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "elapsed time"}, h("table", {}, h("caption", {class: "hidden"}, "elapsed time"),
             h("thead", {}, h("tr", {}, ["elapsed", "time", "threads", "calls"].map(t => h("th", {scope: "col"}, t)), ["not running", "for", "called from", "line"].map(t => h("th", {scope: "col", class: "text"}, t)))),
-            h("tbody", {}, rows.map(r => h("tr", {}, [percent(r.elapsed), seconds(r.time_ns / 1e9), count(r.threads), count(r.calls)].map(t => h("td", {}, t)), [r.what, r.object, r.function, r.line].map(cell))))) : "");
+            h("tbody", {}, rows.map(r => h("tr", {}, [percent(r.elapsed), seconds(r.time_ns / 1e9), count(r.threads), count(r.calls)].map(t => h("td", {}, t)), [r.what, r.object, r.function, r.line].map(cell)))))) : "");
 }
 
 function theme() {
