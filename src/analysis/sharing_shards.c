@@ -106,6 +106,8 @@ static void move_range(void *user, size_t range, unsigned thread)
     struct spex_sharing *to = sum->to;
     const struct spex_sharing *from = sum->ranges[range];
     (void)thread;
+    if (!from->count)
+        return;
     memcpy(to->lines + sum->at[range], from->lines, from->count * sizeof *from->lines);
     for (size_t i = 0; i < from->count; i++) {
         const uint32_t line = (uint32_t)(sum->at[range] + i) + 1;
