@@ -162,7 +162,7 @@ static enum spex_status run_passes(struct spex_analysis *a, const struct spex_si
 static enum spex_status sink_failed(const struct spex_analysis *a, enum spex_status status,
                                     struct spex_error *error)
 {
-    return error_set(error, status, 0, "%s: what takes its samples says: %s", a->name,
+    return error_set(error, status, 0, "%s: the sink of its samples failed: %s", a->name,
                      spex_status_name(status));
 }
 

@@ -111,8 +111,8 @@ char *debuginfod_fetch(struct spex_module *module, const struct module_id *id,
     if (fd != -ENOENT) {
         d->given_up = true;
         module_problem(module,
-                       "%s: the servers of DEBUGINFOD_URLS are not asked again: %s; the rest is "
-                       "named without them",
+                       "%s: the servers of DEBUGINFOD_URLS will not be asked again (%s); other "
+                       "files are named without them",
                        module->name, strerror(-fd));
     }
     return NULL;

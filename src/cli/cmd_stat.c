@@ -127,9 +127,9 @@ static void answer_rows(const struct engine_totals *t, const struct uarch_config
     if (c->btb_miss)
         row(c->btb_miss, "btb-misses", "taken branches that the front end did not know");
     if (model->sampled && !stat_data())
-        fputs("\n operations and what the SPU counts are exact; of one thread the cycles are "
-              "estimated,"
-              " and\n the rest is what was met at estimated times: --model full knows\n",
+        fputs("\n operations and what the SPU counts are exact; with one thread the cycles are "
+              "estimated\n and the rest is counted at estimated times: use --model full for exact "
+              "counts\n",
               stderr);
 }
 

@@ -47,8 +47,8 @@ static void print_model(struct out *out)
         out,
         "--model takes words separated by commas: KEY=VALUE (K, M and G are powers of "
         "1024), the name\nof a preset, and one of\n"
-        "  sampled  the default: what full says, with details near samples alone, for seven to\n"
-        "        nine tenths of its cost (several threads: details of all operations, its cost)\n"
+        "  sampled  the default: as full, but with details only near samples; costs seven to nine\n"
+        "        tenths of it (several threads: details of all operations, at the cost of full)\n"
         "  full  an account of time for every operation, as --truth needs it; prefetch=none "
         "switches\n"
         "        prefetchers off\n"
