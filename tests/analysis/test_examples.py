@@ -37,9 +37,10 @@ for cpu in ("neoverse-n1", "neoverse-n1,no-lds", "neoverse-v2"):
     equal(f"share on {cpu}: source packets", d["by_source"], "no-lds" not in cpu)
     if bad:
         equal(f"share on {cpu}: offsets", {u["offset"] for u in d["uses"][0]}, {"+0x00", "+0x08"})
+        # main reads both once at the end: that may be sampled
         check(f"share on {cpu}: code",
               all(u["symbol"] == "count" and u["srcline"].startswith("share.c:")
-                  for u in d["uses"][0]), d["uses"][0])
+                  for u in d["uses"][0] if u["loads"] + u["stores"] > 2), d["uses"][0])
     d = ask("c2c", record("share_padded", "-c", "1024", "--cpu", cpu))
     check(f"share_padded on {cpu}: nothing", not [l for l in d["lines"] if l["score"] >= 0.1],
           d["lines"])
