@@ -53,12 +53,14 @@ def spelling():
 
 
 def linter():
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
         for path in documents():
             with open(f"{folder}/{os.path.relpath(path, SOURCE).replace('/', '_')}", "w") as f:
                 f.write(prose(path))
+        # its cache is for one process alone
         p = subprocess.run(["proselint", *sorted(os.listdir(folder))], cwd=folder, text=True,
-                           capture_output=True)
+                           capture_output=True, env=dict(os.environ, HOME=home,
+                                                         XDG_CACHE_HOME=f"{home}/.cache"))
     found = [l for l in p.stdout.splitlines()
              if not re.match(rf"\S+:\d+:\d+: ({'|'.join(map(re.escape, ACCEPTED))})", l)]
     check("proselint has nothing to say about the documents", not found and not p.stderr,
