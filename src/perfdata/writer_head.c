@@ -20,27 +20,65 @@ static uint64_t id_count(const struct spex_perf_writer *w)
     return n;
 }
 
+enum {
+    DISABLED = 1 << 0,
+    INHERIT = 1 << 1,
+    EXCLUDE_USER = 1 << 4,
+    EXCLUDE_KERNEL = 1 << 5,
+    MMAP = 1 << 8,
+    COMM = 1 << 9,
+    TASK = 1 << 13,
+    SAMPLE_ID_ALL = 1 << 18,
+    MMAP2 = 1 << 23,
+    COMM_EXEC = 1 << 24,
+    CONTEXT_SWITCH = 1 << 26,
+    HARDWARE = 0,
+    INSTRUCTIONS = 1, /* config of a hardware event */
+    SOFTWARE = 1,
+    CPU_CLOCK = 0, /* configs of a software event */
+    DUMMY = 9,
+    PA_ENABLE = 2, /* bit of config */
+};
+
+/* The events whose samples spex makes itself. type: what all samples have. */
+static void make_beside(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
+                        uint64_t type)
+{
+    static const struct {
+        uint64_t id, parts;
+        const char *name;
+    } beside[] = {
+        {CALLCHAIN_ID, SPEX_PERF_SAMPLE_CALLCHAIN, CALLCHAIN_EVENT ":u"},
+        {ALLOCATION_ID,
+         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
+             SPEX_PERF_SAMPLE_WEIGHT,
+         ALLOCATION_EVENT ":u"},
+        {ELAPSED_ID,
+         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
+             SPEX_PERF_SAMPLE_WEIGHT,
+         ELAPSED_EVENT ":u"},
+    };
+    const bool wanted[] = {o->stacks, o->allocs, o->elapsed};
+    for (unsigned i = 0; i < sizeof wanted; i++) {
+        if (!wanted[i] || o->per_thread || o->untimed)
+            continue;
+        w->attrs[w->attr_count].own = beside[i].id;
+        w->attrs[w->attr_count].name = beside[i].name;
+        w->stacks = true;
+        uint8_t *a = w->attrs[w->attr_count++].bytes;
+        /* a hardware event with the period of the SPE event; elapsed time is in nanoseconds */
+        const bool clock = beside[i].id == ELAPSED_ID;
+        put_le32(a, clock ? SOFTWARE : HARDWARE);
+        put_le32(a + 4, ATTR_SIZE);
+        put_le64(a + 8, clock ? CPU_CLOCK : INSTRUCTIONS);
+        put_le64(a + 16, clock ? 1 : o->period);
+        put_le64(a + 24, type | beside[i].parts);
+        put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
+    }
+}
+
 void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer_options *o)
 {
-    enum {
-        DISABLED = 1 << 0,
-        INHERIT = 1 << 1,
-        EXCLUDE_USER = 1 << 4,
-        EXCLUDE_KERNEL = 1 << 5,
-        MMAP = 1 << 8,
-        COMM = 1 << 9,
-        TASK = 1 << 13,
-        SAMPLE_ID_ALL = 1 << 18,
-        MMAP2 = 1 << 23,
-        COMM_EXEC = 1 << 24,
-        CONTEXT_SWITCH = 1 << 26,
-        HARDWARE = 0,
-        INSTRUCTIONS = 1, /* config of a hardware event */
-        SOFTWARE = 1,
-        CPU_CLOCK = 0, /* configs of a software event */
-        DUMMY = 9,
-        PA_ENABLE = 2, /* bit of config */
-    };
     uint64_t type = SPEX_PERF_SAMPLE_IP | SPEX_PERF_SAMPLE_TID | SPEX_PERF_SAMPLE_IDENTIFIER;
     if (!o->untimed)
         type |= SPEX_PERF_SAMPLE_TIME;
@@ -73,37 +111,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
     w->id_tracking = ID_DUMMY;
     w->attrs[0].own = ID_SPE;
     w->attrs[1].own = ID_DUMMY;
-    static const struct {
-        uint64_t id, parts;
-        const char *name;
-    } beside[] = {
-        {CALLCHAIN_ID, SPEX_PERF_SAMPLE_CALLCHAIN, CALLCHAIN_EVENT ":u"},
-        {ALLOCATION_ID,
-         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
-             SPEX_PERF_SAMPLE_WEIGHT,
-         ALLOCATION_EVENT ":u"},
-        {ELAPSED_ID,
-         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
-             SPEX_PERF_SAMPLE_WEIGHT,
-         ELAPSED_EVENT ":u"},
-    };
-    const bool wanted[] = {o->stacks, o->allocs, o->elapsed};
-    for (unsigned i = 0; i < sizeof wanted; i++) {
-        if (!wanted[i] || o->per_thread || o->untimed)
-            continue;
-        w->attrs[w->attr_count].own = beside[i].id;
-        w->attrs[w->attr_count].name = beside[i].name;
-        w->stacks = true;
-        a = w->attrs[w->attr_count++].bytes;
-        /* a hardware event with the period of the SPE event; elapsed time is in nanoseconds */
-        const bool clock = beside[i].id == ELAPSED_ID;
-        put_le32(a, clock ? SOFTWARE : HARDWARE);
-        put_le32(a + 4, ATTR_SIZE);
-        put_le64(a + 8, clock ? CPU_CLOCK : INSTRUCTIONS);
-        put_le64(a + 16, clock ? 1 : o->period);
-        put_le64(a + 24, type | beside[i].parts);
-        put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
-    }
+    make_beside(w, o, type);
 }
 
 void writing_take_attrs(struct spex_perf_writer *w, const struct perf_writer_machine *m)
@@ -240,7 +248,6 @@ static void topology_feature(struct spex_perf_writer *w, uint32_t cpus, uint32_t
 
 static void pmus_feature(struct spex_perf_writer *w, uint32_t spe)
 {
-    enum { SOFTWARE = 1 };
     struct bytes *b = start_feature(w, FEATURE_PMU_MAPPINGS);
     put32(b, 2);
     put32(b, SOFTWARE);
